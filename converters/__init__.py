@@ -1,0 +1,1 @@
+"""Keras models to fully-int8 TFLite flatbuffers; reached through `tflm_train.convert`."""

@@ -1,0 +1,1 @@
+"""Train fully-int8 TFLite models with the same bits on host and microcontroller."""
