@@ -13,3 +13,12 @@ $(BIN)/.installed: pyproject.toml
 
 clean:
 	rm -rf build dist out .venv
+
+# In-place build of the native module for development, with the Python that runs `make`.
+native:
+	mkdir -p build
+	cmake -S micro_ops -B build/dev -G Ninja -DCMAKE_BUILD_TYPE=Release -DTFLM_TRAIN_PYTHON=ON \
+	  -DPython_EXECUTABLE=$$($(PYTHON) -c 'import sys; print(sys.executable)') > build/dev.log 2>&1 || \
+	  { mkdir -p build; cat build/dev.log; exit 1; }
+	cmake --build build/dev
+	cp build/dev/_native*.so tflm_train/
