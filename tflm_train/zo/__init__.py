@@ -1,1 +1,15 @@
-""""""
+"""Forward-only zeroth-order training: `ZoTrainer`, `qscheduler`, `replay`."""
+
+from tflm_train.zo._qscheduler import QScheduler, QSchedulerState, qscheduler
+from tflm_train.zo._replay import ReplayLog, replay
+from tflm_train.zo._trainer import ZoOptions, ZoTrainer
+
+__all__ = [
+    "QScheduler",
+    "QSchedulerState",
+    "ReplayLog",
+    "ZoOptions",
+    "ZoTrainer",
+    "qscheduler",
+    "replay",
+]
