@@ -106,7 +106,9 @@ def read_training_info(model):
             if not 0 <= entry.buffer < len(model.buffers) or (
                 model.buffers[entry.buffer].data is None
             ):
-                raise ModelFormatError(f"Expected a buffer for metadata {METADATA_NAME!r}, got none")
+                raise ModelFormatError(
+                    f"Expected a buffer for metadata {METADATA_NAME!r}, got none"
+                )
             info = TrainingInfo.from_json(bytes(bytearray(model.buffers[entry.buffer].data)))
             _check_trainable(model, info)
             return info
