@@ -43,7 +43,7 @@ def _mode_of(path):
 
 
 def _sync_folder(folder):
-    """The rename itself must reach the disk; some systems cannot open a folder, and lose nothing."""
+    """The rename itself must reach the disk; not every system lets a folder be opened."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Typed errors of the whole product. Every message names the expected, the found and the way out."""
+"""Typed errors of the whole product: each message names the expected, the found, the way out."""
 
 
 class TflmTrainError(Exception):

@@ -69,8 +69,8 @@ def _keras_call(model):
     inputs = getattr(model, "inputs", None)
     if not inputs:
         raise ConversionError(
-            f"model {getattr(model, 'name', '?')!r} has no input shape; add Input(...) as the first "
-            "layer, or call model.build(input_shape)"
+            f"model {getattr(model, 'name', '?')!r} has no input shape; add Input(...) as the "
+            "first layer, or call model.build(input_shape)"
         )
     shapes = [tuple(x.shape) for x in inputs]
     names = [x.name.split(":")[0] for x in inputs]
@@ -255,12 +255,11 @@ def _layers_of(name, tokens):
 
 
 def _tensorflow_error(error, tokens):
-    text = str(error)
-    layers = sorted({tokens[t] for t in _TOKEN.findall(text) if t in tokens})
-    named = sorted({tokens[m.group(0)] for m in _TOKEN.finditer(text) if m.group(0) in tokens})
-    lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    where = f" (layers: {', '.join(named or layers)})" if named or layers else ""
+    text = _TOKEN.sub(lambda match: tokens.get(match.group(0), match.group(0)), str(error))
+    layers = {tokens[m.group(0)]: None for m in _TOKEN.finditer(str(error)) if m.group(0) in tokens}
+    where = f" (layers: {', '.join(layers)})" if layers else ""
+    lines = [line for line in text.splitlines() if line.strip()] or [""]
     return (
-        f"Expected a model TensorFlow can lower to TFLite{where}, got "
-        f"{type(error).__name__}: {_TOKEN.sub(lambda m: tokens.get(m.group(0), m.group(0)), lines[0])}"
+        f"Expected a model TensorFlow can lower to TFLite{where}, got {type(error).__name__}: "
+        f"{lines[0]}"
     )

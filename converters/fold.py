@@ -1,4 +1,4 @@
-"""Fold what TensorFlow left: a constant MUL, ADD or SUB behind a linear layer goes into its weights.
+"""Fold what TensorFlow left: a constant MUL, ADD or SUB behind a linear layer joins its weights.
 
 TensorFlow folds batch normalisation into convolutions, but leaves, depending on its version, the
 shift of one that follows a dense layer as a separate ADD. Such an operator costs an int8 rounding,

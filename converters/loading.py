@@ -1,4 +1,4 @@
-"""Open whatever a user has: a Keras object, `.keras`, `.h5` of Keras 2 or 3, a SavedModel folder."""
+"""Open whatever a user has: a Keras object, `.keras`, `.h5` of Keras 2 or 3, a SavedModel."""
 
 import json
 import zipfile

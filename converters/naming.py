@@ -1,4 +1,4 @@
-"""Readable tensor names: `dense/kernel`, `dense/bias`, `activation/conv_2d`, the input's own name."""
+"""Readable tensor names: `dense/kernel`, `dense/bias`, `relu/conv_2d`, the input's own name."""
 
 from converters.flatbuffer import constant, op_name, tensor_name
 from converters.op_support import WEIGHT_OPS

@@ -13,8 +13,8 @@ from converters.fold import fold_constants, unfolded_layers
 from converters.loading import load_model
 from converters.naming import name_tensors
 from converters.op_support import check_float_graph, check_int8_model
-from converters.quantize import QuantizeOptions, logits_tensor, quantize_graph
 from converters.prune import prune_unused
+from converters.quantize import QuantizeOptions, logits_tensor, quantize_graph
 from converters.ranges import observe_ranges
 from converters.scales import TRAINABLE_LIMIT
 from converters.trainable import layer_of, select

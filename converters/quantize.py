@@ -98,7 +98,7 @@ def quantize_graph(graph, ranges, options):
 
 
 def logits_tensor(model):
-    """Index of the tensor the loss reads: the input of a closing SOFTMAX or LOGISTIC, else output 0.
+    """Index of the tensor the loss reads: what a closing SOFTMAX or LOGISTIC reads, else output 0.
 
     int8 probabilities have 256 levels and hide a third to a half of single-code changes.
     """

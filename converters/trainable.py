@@ -1,4 +1,4 @@
-"""Which tensors training may change: `last`, `last:K`, `NAME,...`, `all`, and `bias` of any of these."""
+"""Which tensors may be trained: `last`, `last:K`, `NAME,...`, `all`, `bias` of any of these."""
 
 from converters.errors import ConversionError
 from converters.flatbuffer import op_name
