@@ -1,15 +1,41 @@
 # `make demo` and `make test` work on a fresh machine; everything else is for development.
 PYTHON ?= python3
 VENV   ?= .venv
-BIN    := $(VENV)/bin
+BIN    := $(CURDIR)/$(VENV)/bin
+JOBS   ?= 2
 
-.PHONY: demo test native lint nightly clean
+export TF_CPP_MIN_LOG_LEVEL = 3
 
-$(BIN)/.installed: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet '.[dev,metadata,digits]'
+.PHONY: demo test lint unit wheel-test nightly native format clean
+
+# Everything, installed as a user would: the wheel of this tree in a venv of its own.
+$(BIN)/.installed: pyproject.toml $(shell find tflm_train converters micro_ops -name '*.py' -o -name '*.cc' -o -name '*.h' -o -name CMakeLists.txt)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet '.[dev]'
 	touch $@
+
+# Convert, evaluate on rotated digits, fine-tune with each method, evaluate again, plot: under out/.
+demo: $(BIN)/.installed
+	$(BIN)/python examples/demo.py --output out/demo
+
+test: lint unit
+
+lint: $(BIN)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'micro_ops/**.h' 'micro_ops/**.cc')
+
+# From a folder outside the tree, so that the installed wheel is what is tested.
+unit: $(BIN)/.installed
+	mkdir -p out && cd out && $(BIN)/python -m pytest -q -n $(JOBS) --rootdir .. -c ../pyproject.toml ../tests -m 'not nightly'
+
+nightly: $(BIN)/.installed
+	mkdir -p out && cd out && $(BIN)/python -m pytest -q -n $(JOBS) --rootdir .. -c ../pyproject.toml ../tests
+
+format: $(BIN)/.installed
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $$(git ls-files 'micro_ops/**.h' 'micro_ops/**.cc')
 
 clean:
 	rm -rf build dist out .venv
@@ -19,6 +45,6 @@ native:
 	mkdir -p build
 	cmake -S micro_ops -B build/dev -G Ninja -DCMAKE_BUILD_TYPE=Release -DTFLM_TRAIN_PYTHON=ON \
 	  -DPython_EXECUTABLE=$$($(PYTHON) -c 'import sys; print(sys.executable)') > build/dev.log 2>&1 || \
-	  { mkdir -p build; cat build/dev.log; exit 1; }
+	  { cat build/dev.log; exit 1; }
 	cmake --build build/dev
 	cp build/dev/_native*.so tflm_train/
