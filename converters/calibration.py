@@ -40,7 +40,7 @@ class CalibrationData:
         return {"samples": self.count, "source": self.source, "clip": self.clip}
 
 
-def prepare(data, names, shapes, *, clip=None, normalization=None, seed=0):
+def prepare(data, names, shapes, *, clip=None, normalization=None, samples=None, seed=0):
     """Turn what a user gives into `CalibrationData`.
 
     Args:
@@ -50,6 +50,7 @@ def prepare(data, names, shapes, *, clip=None, normalization=None, seed=0):
       shapes: input shapes with batch 1, in order.
       clip: cut each input at this percentile and at 100 minus it.
       normalization: `{"scale": s, "offset": o}` applied as raw * s + o.
+      samples: use this many, drawn evenly; None uses all.
       seed: seed of the noise.
 
     Raises:
@@ -57,6 +58,8 @@ def prepare(data, names, shapes, *, clip=None, normalization=None, seed=0):
     """
     if clip is not None and not 0 < clip < 50:
         raise CalibrationError(f"Expected calibration_clip between 0 and 50 percent, got {clip}")
+    if samples is not None and samples < 1:
+        raise CalibrationError(f"Expected 1 or more calibration samples, got {samples}")
     if data is None:
         return _noise(shapes, seed)
     source = "arrays"
@@ -72,6 +75,9 @@ def prepare(data, names, shapes, *, clip=None, normalization=None, seed=0):
         raise CalibrationError("Expected at least one calibration sample, got none")
     result = []
     for name, array in zip(names, arrays, strict=True):
+        if samples is not None and samples < len(array):
+            array = array[np.linspace(0, len(array) - 1, samples).astype(int)]
+        array = array.astype(np.float64)
         _refuse_nan(array, name)
         if normalization:
             array = array * normalization.get("scale", 1.0) + normalization.get("offset", 0.0)
@@ -140,14 +146,14 @@ def _shaped(array, name, shape):
         raise CalibrationError(f"Expected numbers for input {name!r}, got dtype {array.dtype}")
     sample = tuple(shape[1:])
     if array.shape[1:] == sample and array.ndim == len(sample) + 1:
-        return np.asarray(array, np.float64 if array.dtype.kind != "f" else None)
+        return array
     if array.shape == sample:
-        return array[np.newaxis].astype(np.float64)
+        return array[np.newaxis]
     if array.ndim == len(sample) + 2 and array.shape[1] == 1 and array.shape[2:] == sample:
-        return array[:, 0].astype(np.float64)
+        return array[:, 0]
     # Images without their channel axis are the one other form that has a single reading.
     if sample[-1:] == (1,) and array.shape[1:] == sample[:-1]:
-        return array[..., np.newaxis].astype(np.float64)
+        return array[..., np.newaxis]
     raise CalibrationError(
         f"Expected shape (samples, {', '.join(map(str, sample))}) for input {name!r}, got "
         f"{array.shape}"

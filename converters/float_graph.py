@@ -73,7 +73,7 @@ def _keras_call(model):
             "first layer, or call model.build(input_shape)"
         )
     shapes = [tuple(x.shape) for x in inputs]
-    names = [x.name.split(":")[0] for x in inputs]
+    names = [_input_name(x) for x in inputs]
     for name, shape in zip(names, shapes, strict=True):
         if any(d is None for d in shape[1:]):
             raise ConversionError(
@@ -86,6 +86,13 @@ def _keras_call(model):
         return model(list(tensors) if len(tensors) > 1 else tensors[0], training=False)
 
     return call, [(1,) + shape[1:] for shape in shapes], dtypes, names
+
+
+def _input_name(tensor):
+    """Name of the input layer: a Keras 3 tensor's own name counts up over the process's life."""
+    history = getattr(tensor, "_keras_history", None)
+    layer = getattr(history, "operation", None) or getattr(history, "layer", None)
+    return layer.name if layer is not None else tensor.name.split(":")[0]
 
 
 def _saved_model_call(model):

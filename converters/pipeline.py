@@ -11,6 +11,7 @@ from converters.flatbuffer import constant, tensor_name, write_model
 from converters.float_graph import lower
 from converters.fold import fold_constants, unfolded_layers
 from converters.loading import load_model
+from converters.metadata import add_metadata
 from converters.naming import name_tensors
 from converters.op_support import check_float_graph, check_int8_model
 from converters.prune import prune_unused
@@ -37,6 +38,7 @@ def convert(
     labels=None,
     normalization=None,
     description=None,
+    calibration_samples=None,
     progress=None,
     seed=0,
 ):
@@ -65,6 +67,7 @@ def convert(
       normalization: `{"scale": s, "offset": o}`: float input = raw data * s + o. Calibration data
         are raw data.
       description: one line about the model.
+      calibration_samples: use this many samples, drawn evenly; None uses all.
       progress: called with (samples done, samples in all) during calibration.
       seed: seed of the synthetic noise.
 
@@ -105,6 +108,7 @@ def convert(
         [tuple(int(d) for d in subgraph.tensors[i].shape) for i in subgraph.inputs],
         clip=calibration_clip,
         normalization=normalization,
+        samples=calibration_samples,
         seed=seed,
     )
     ranges = observe_ranges(graph.model, write_model(graph.model), data, progress=progress)
@@ -148,7 +152,12 @@ def convert(
     )
     write_training_info(result, info)
     check_int8_model(result)
-    return write_model(result)
+    return add_metadata(
+        write_model(result),
+        labels=info.labels,
+        normalization=info.normalization,
+        description=description,
+    )
 
 
 def _check_options(method, weights, scales, clip, weight_headroom, logit_headroom, labels):
@@ -170,6 +179,8 @@ def _check_options(method, weights, scales, clip, weight_headroom, logit_headroo
             raise ConversionError(f"Expected {name} from 1 to 64, got {value!r}")
     if clip is not None and (not isinstance(clip, (int, float)) or not 0 < clip < 50):
         raise ConversionError(f"Expected calibration_clip between 0 and 50 percent, got {clip!r}")
+    if any("\n" in str(name) for name in labels or ()):
+        raise ConversionError("Expected labels without line breaks, got one with")
     if isinstance(labels, str):
         raise ConversionError(f"Expected labels as a list of names, got the string {labels!r}")
 

@@ -26,11 +26,12 @@ def run(args):
     if args.json:
         out.print_json(json.dumps(found))
         return 0
-    _print(out, found)
+    print_description(out, found)
     return 0
 
 
-def _print(out, found):
+def print_description(out, found):
+    """Print what `describe` found; `convert` ends with it too."""
     from rich.table import Table
 
     from tflm_train.cli import _common
