@@ -3,10 +3,14 @@
 #include <nanobind/nanobind.h>
 
 namespace tflm_train {
+void BindEngine(nanobind::module_& m);
+void BindPriot(nanobind::module_& m);
 void BindZo(nanobind::module_& m);
 }  // namespace tflm_train
 
 NB_MODULE(_native, m) {
   m.doc() = "Native int8 kernels and engine of tflm-train.";
+  tflm_train::BindEngine(m);
+  tflm_train::BindPriot(m);
   tflm_train::BindZo(m);
 }
