@@ -75,6 +75,7 @@ class Interpreter:
         self._prefix = None
         if parts.prefix is not None:
             self._prefix = _engines.create(self.prefix_engine_name, parts.prefix)
+        self._suffix_model = parts.suffix
         self._suffix = _engines.create(self.engine_name, parts.suffix)
         check_fresh(
             lambda raw: _engines.create(self.engine_name, raw),
@@ -116,6 +117,10 @@ class Interpreter:
         """The engine that holds the trainable weights."""
         return self._suffix
 
+    def suffix_bytes(self):
+        """Flatbuffer of the suffix as it was at load; its output 0 is the logits."""
+        return self._suffix_model
+
     # Running ----------------------------------------------------------------------------------
 
     def quantize(self, x):
@@ -145,7 +150,9 @@ class Interpreter:
         # In chunks: a float64 copy of a whole image set is eight times its size.
         codes = np.empty(part.shape, np.int8)
         for begin in range(0, len(part), 1024):
-            codes[begin : begin + 1024] = spec.quantize(self._normalized(part[begin : begin + 1024]))
+            codes[begin : begin + 1024] = spec.quantize(
+                self._normalized(part[begin : begin + 1024])
+            )
         return codes
 
     def _normalized(self, part):

@@ -246,7 +246,9 @@ class _Run:
         if elapsed < 0.05:
             self._chunk = min(self._chunk * 2, self.batch_size * 4096)
         elif elapsed > 0.2:
-            self._chunk = max(self.batch_size, self._chunk // 2 // self.batch_size * self.batch_size)
+            self._chunk = max(
+                self.batch_size, self._chunk // 2 // self.batch_size * self.batch_size
+            )
 
     def _finish_epoch(self):
         p = self.progress

@@ -7,7 +7,10 @@ def add_arguments(group):
     from tflm_train.zo._weights import UPDATES
 
     group.add_argument(
-        "--q", type=int, default=16, help="random directions a step; the first value with --scheduler"
+        "--q",
+        type=int,
+        default=16,
+        help="random directions a step; the first value with --scheduler",
     )
     group.add_argument("--scheduler", action="store_true", help="QScheduler: raise q on stalls")
     group.add_argument("--q-max", type=int, default=64, help="its highest q (default 64)")
@@ -17,7 +20,10 @@ def add_arguments(group):
     group.add_argument("--mu", type=int, default=1, help="perturbation in weight steps (default 1)")
     group.add_argument("--lr", type=float, default=0.5, help="learning rate (default 0.5)")
     group.add_argument(
-        "--normalize", default="rms", choices=["rms", "raw"], help="what lr multiplies (default rms)"
+        "--normalize",
+        default="rms",
+        choices=["rms", "raw"],
+        help="what lr multiplies (default rms)",
     )
     group.add_argument(
         "--lr-per-q",

@@ -1,6 +1,6 @@
 """Accuracy and loss of an int8 model on a data set.
 
-  tflm-train eval model.tflite --data digits --part test --rotate 30
+tflm-train eval model.tflite --data digits --part test --rotate 30
 """
 
 NAME = "eval"
@@ -28,9 +28,7 @@ def run(args):
     out = _common.console()
     from tflm_train import Interpreter
 
-    interpreter = Interpreter(
-        args.model, engine=args.engine, prefix_engine=args.prefix_engine
-    )
+    interpreter = Interpreter(args.model, engine=args.engine, prefix_engine=args.prefix_engine)
     _common.warn_uncalibrated(out, interpreter.training_info)
     data = _common.load_data(args, args.part)
     with _common.progress_bar(out, "evaluating") as update:

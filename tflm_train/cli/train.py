@@ -26,7 +26,9 @@ def add_arguments(parser):
     )
     parser.add_argument("--output", metavar="OUT.tflite", help="default MODEL.trained.tflite")
     parser.add_argument("--epochs", type=int, default=20, help="epochs in all (default 20)")
-    parser.add_argument("--batch-size", type=int, help="samples a step (default 64; priot, niti: 1)")
+    parser.add_argument(
+        "--batch-size", type=int, help="samples a step (default 64; priot, niti: 1)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of every random number (default 0)")
     parser.add_argument(
         "--validation",

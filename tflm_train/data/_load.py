@@ -111,7 +111,9 @@ def _integer_labels(y, path):
     if y.ndim == 2 and np.all((y == 0) | (y == 1)) and np.all(y.sum(1) == 1):
         y = y.argmax(1)
     if y.ndim != 1 or not np.all(np.equal(np.mod(y, 1), 0)):
-        raise DataError(f"Expected integer labels [n] (or one-hot) in {path}, got {y.dtype}{y.shape}")
+        raise DataError(
+            f"Expected integer labels [n] (or one-hot) in {path}, got {y.dtype}{y.shape}"
+        )
     return y.astype(np.int32)
 
 
@@ -184,4 +186,6 @@ def _load_folder(path, image_size, grayscale):
             "image_size"
         )
     x = np.stack(images)
-    return Dataset(x if x.ndim == 4 else x[..., None], np.array(labels, np.int32), classes, path.name)
+    return Dataset(
+        x if x.ndim == 4 else x[..., None], np.array(labels, np.int32), classes, path.name
+    )

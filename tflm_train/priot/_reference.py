@@ -76,10 +76,12 @@ def _windows(size, out, kernel, stride, pad):
 
 def patches(x, s):
     """[out_y, out_x, ky, kx, in] patches of x[y, x, in], zeros outside."""
-    ys = _windows(s["in_height"], s["out_height"], s["kernel_height"], s["stride_height"],
-                  s["pad_top"])
-    xs = _windows(s["in_width"], s["out_width"], s["kernel_width"], s["stride_width"],
-                  s["pad_left"])
+    ys = _windows(
+        s["in_height"], s["out_height"], s["kernel_height"], s["stride_height"], s["pad_top"]
+    )
+    xs = _windows(
+        s["in_width"], s["out_width"], s["kernel_width"], s["stride_width"], s["pad_left"]
+    )
     padded = np.zeros((s["in_height"] + 1, s["in_width"] + 1, s["in_channels"]), np.int64)
     padded[:-1, :-1] = x
     return padded[ys[:, None, :, None], xs[None, :, None, :]]
@@ -120,10 +122,12 @@ def depthwise_gradient(x, error, s):
 
 
 def _scatter(spread, s):
-    ys = _windows(s["in_height"], s["out_height"], s["kernel_height"], s["stride_height"],
-                  s["pad_top"])
-    xs = _windows(s["in_width"], s["out_width"], s["kernel_width"], s["stride_width"],
-                  s["pad_left"])
+    ys = _windows(
+        s["in_height"], s["out_height"], s["kernel_height"], s["stride_height"], s["pad_top"]
+    )
+    xs = _windows(
+        s["in_width"], s["out_width"], s["kernel_width"], s["stride_width"], s["pad_left"]
+    )
     sums = np.zeros((s["in_height"] + 1, s["in_width"] + 1, spread.shape[-1]), np.int64)
     np.add.at(sums, (ys[:, None, :, None], xs[None, :, None, :]), spread)
     return sums[:-1, :-1]
@@ -131,10 +135,12 @@ def _scatter(spread, s):
 
 def max_pool(x, s):
     """Maxima [oy, ox, c] and the first place of each inside its window."""
-    ys = _windows(s["in_height"], s["out_height"], s["filter_height"], s["stride_height"],
-                  s["pad_top"])
-    xs = _windows(s["in_width"], s["out_width"], s["filter_width"], s["stride_width"],
-                  s["pad_left"])
+    ys = _windows(
+        s["in_height"], s["out_height"], s["filter_height"], s["stride_height"], s["pad_top"]
+    )
+    xs = _windows(
+        s["in_width"], s["out_width"], s["filter_width"], s["stride_width"], s["pad_left"]
+    )
     padded = np.full((s["in_height"] + 1, s["in_width"] + 1, s["channels"]), -129, np.int64)
     padded[:-1, :-1] = x
     view = padded[ys[:, None, :, None], xs[None, :, None, :]]

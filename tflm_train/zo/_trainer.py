@@ -320,7 +320,9 @@ class ZoTrainer(Trainer):
         per_unit = self._loss.unit * 65536 / (count * q * self.options.mu)
         rate = self.options.lr * self._growth(q)
         if self.options.decay == "cosine":
-            rate *= _native.zo_cosine_decay(1 << 24, self.step, self.options.total_steps) / (1 << 24)
+            rate *= _native.zo_cosine_decay(1 << 24, self.step, self.options.total_steps) / (
+                1 << 24
+            )
         multiplier = round(rate * per_unit * 2**32)
         if multiplier >= 2**32:
             raise TrainingError(
