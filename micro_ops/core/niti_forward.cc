@@ -6,51 +6,51 @@ namespace {
 
 template <class Sink>
 void ConvForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                 const Sink& sink) {
+                 const int32_t* bias, const Sink& sink) {
   const int32_t row_size = ConvRowSize(shape);
   for (int32_t o = 0; o < shape.out_channels; ++o) {
-    ConvForwardChannel(shape, input, weights + o * row_size, o, sink);
+    ConvForwardChannel(shape, input, weights + o * row_size, BiasOf(bias, o), o, sink);
   }
 }
 
 template <class Sink>
 void DenseForward(const DenseShape& shape, const int8_t* input, const int8_t* weights,
-                  const Sink& sink) {
+                  const int32_t* bias, const Sink& sink) {
   for (int32_t o = 0; o < shape.outputs; ++o) {
-    sink(o, DenseDot(input, weights + o * shape.inputs, shape.inputs));
+    sink(o, BiasOf(bias, o) + DenseDot(input, weights + o * shape.inputs, shape.inputs));
   }
 }
 
 }  // namespace
 
 void NitiConvForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                     const Requantize& requantize, int8_t* output) {
-  ConvForward(shape, input, weights, RequantizeSink{requantize, output});
+                     const int32_t* bias, const Requantize& requantize, int8_t* output) {
+  ConvForward(shape, input, weights, bias, RequantizeSink{requantize, output});
 }
 
 void NitiConvAccumulate(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                        int32_t* output) {
-  ConvForward(shape, input, weights, AccumulatorSink{output});
+                        const int32_t* bias, int32_t* output) {
+  ConvForward(shape, input, weights, bias, AccumulatorSink{output});
 }
 
 void NitiDepthwiseForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                          const Requantize& requantize, int8_t* output) {
-  DepthwiseForward(shape, input, weights, RequantizeSink{requantize, output});
+                          const int32_t* bias, const Requantize& requantize, int8_t* output) {
+  DepthwiseForward(shape, input, weights, bias, RequantizeSink{requantize, output});
 }
 
 void NitiDepthwiseAccumulate(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                             int32_t* output) {
-  DepthwiseForward(shape, input, weights, AccumulatorSink{output});
+                             const int32_t* bias, int32_t* output) {
+  DepthwiseForward(shape, input, weights, bias, AccumulatorSink{output});
 }
 
 void NitiDenseForward(const DenseShape& shape, const int8_t* input, const int8_t* weights,
-                      const Requantize& requantize, int8_t* output) {
-  DenseForward(shape, input, weights, RequantizeSink{requantize, output});
+                      const int32_t* bias, const Requantize& requantize, int8_t* output) {
+  DenseForward(shape, input, weights, bias, RequantizeSink{requantize, output});
 }
 
 void NitiDenseAccumulate(const DenseShape& shape, const int8_t* input, const int8_t* weights,
-                         int32_t* output) {
-  DenseForward(shape, input, weights, AccumulatorSink{output});
+                         const int32_t* bias, int32_t* output) {
+  DenseForward(shape, input, weights, bias, AccumulatorSink{output});
 }
 
 void NitiMaxPoolForward(const PoolShape& s, const int8_t* input, int8_t* output, uint8_t* argmax) {

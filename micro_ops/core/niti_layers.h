@@ -41,19 +41,20 @@ struct PoolShape {
   int32_t pad_top, pad_left;
 };
 
-// Forward. `Accumulate` twins leave the int32 accumulators to a dynamic shift.
+// Forward. `bias` (null: none) holds one int32 per output channel in the scale of the accumulators;
+// it is never trained. `Accumulate` twins leave the int32 accumulators to a dynamic shift.
 void NitiConvForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                     const Requantize& requantize, int8_t* output);
+                     const int32_t* bias, const Requantize& requantize, int8_t* output);
 void NitiConvAccumulate(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                        int32_t* output);
+                        const int32_t* bias, int32_t* output);
 void NitiDepthwiseForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                          const Requantize& requantize, int8_t* output);
+                          const int32_t* bias, const Requantize& requantize, int8_t* output);
 void NitiDepthwiseAccumulate(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                             int32_t* output);
+                             const int32_t* bias, int32_t* output);
 void NitiDenseForward(const DenseShape& shape, const int8_t* input, const int8_t* weights,
-                      const Requantize& requantize, int8_t* output);
+                      const int32_t* bias, const Requantize& requantize, int8_t* output);
 void NitiDenseAccumulate(const DenseShape& shape, const int8_t* input, const int8_t* weights,
-                         int32_t* output);
+                         const int32_t* bias, int32_t* output);
 
 // `argmax` (may be null for inference) receives for each output the position of its maximum inside
 // the window, row by row; the first of equal ones. A window has at most 256 positions.

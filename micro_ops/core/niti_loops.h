@@ -22,6 +22,10 @@ struct AccumulatorSink {
   void operator()(int32_t index, int32_t accumulator) const { output[index] = accumulator; }
 };
 
+inline int32_t BiasOf(const int32_t* bias, int32_t channel) {
+  return bias == nullptr ? 0 : bias[channel];
+}
+
 // The part of a window [start, start + size) that lies inside [0, limit), relative to start.
 struct Span {
   int32_t begin, end;
@@ -33,7 +37,7 @@ inline Span ClipSpan(int32_t start, int32_t size, int32_t limit) {
 // One output channel; `row` holds its kh * kw * in weights.
 template <class Sink>
 inline void ConvForwardChannel(const ConvShape& s, const int8_t* input, const int8_t* row,
-                               int32_t channel, const Sink& sink) {
+                               int32_t bias, int32_t channel, const Sink& sink) {
   for (int32_t oy = 0; oy < s.out_height; ++oy) {
     const int32_t top = oy * s.stride_height - s.pad_top;
     const Span ys = ClipSpan(top, s.kernel_height, s.in_height);
@@ -41,7 +45,7 @@ inline void ConvForwardChannel(const ConvShape& s, const int8_t* input, const in
       const int32_t left = ox * s.stride_width - s.pad_left;
       const Span xs = ClipSpan(left, s.kernel_width, s.in_width);
       const int32_t run = (xs.end - xs.begin) * s.in_channels;
-      int32_t sum = 0;
+      int32_t sum = bias;
       for (int32_t ky = ys.begin; ky < ys.end; ++ky) {
         const int8_t* x = input + ((top + ky) * s.in_width + left + xs.begin) * s.in_channels;
         const int8_t* w = row + (ky * s.kernel_width + xs.begin) * s.in_channels;
@@ -54,7 +58,7 @@ inline void ConvForwardChannel(const ConvShape& s, const int8_t* input, const in
 
 template <class Sink>
 inline void DepthwiseForward(const ConvShape& s, const int8_t* input, const int8_t* weights,
-                             const Sink& sink) {
+                             const int32_t* bias, const Sink& sink) {
   const int32_t multiplier = s.out_channels / s.in_channels;
   for (int32_t oy = 0; oy < s.out_height; ++oy) {
     const int32_t top = oy * s.stride_height - s.pad_top;
@@ -63,7 +67,7 @@ inline void DepthwiseForward(const ConvShape& s, const int8_t* input, const int8
       const int32_t left = ox * s.stride_width - s.pad_left;
       const Span xs = ClipSpan(left, s.kernel_width, s.in_width);
       for (int32_t c = 0; c < s.out_channels; ++c) {
-        int32_t sum = 0;
+        int32_t sum = BiasOf(bias, c);
         for (int32_t ky = ys.begin; ky < ys.end; ++ky) {
           for (int32_t kx = xs.begin; kx < xs.end; ++kx) {
             sum += input[((top + ky) * s.in_width + left + kx) * s.in_channels + c / multiplier] *

@@ -31,31 +31,33 @@ void ScatterWindow(const ConvShape& s, const int8_t* row, int32_t oy, int32_t ox
 }  // namespace
 
 void PriotConvForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                      const ScoreView& scores, const Requantize& requantize, int8_t* masked_row,
-                      int8_t* output) {
+                      const int32_t* bias, const ScoreView& scores, const Requantize& requantize,
+                      int8_t* masked_row, int8_t* output) {
   const int32_t size = ConvRowSize(shape);
   int32_t rank = 0;
   for (int32_t o = 0; o < shape.out_channels; ++o) {
     PriotMaskRow(scores, o, size, weights + o * size, &rank, masked_row);
-    ConvForwardChannel(shape, input, masked_row, o, RequantizeSink{requantize, output});
+    ConvForwardChannel(shape, input, masked_row, BiasOf(bias, o), o,
+                       RequantizeSink{requantize, output});
   }
 }
 
 void PriotDepthwiseForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                           const ScoreView& scores, const Requantize& requantize,
-                           int8_t* masked_row, int8_t* output) {
+                           const int32_t* bias, const ScoreView& scores,
+                           const Requantize& requantize, int8_t* masked_row, int8_t* output) {
   int32_t rank = 0;
   PriotMaskRow(scores, 0, DepthwiseWeightSize(shape), weights, &rank, masked_row);
-  DepthwiseForward(shape, input, masked_row, RequantizeSink{requantize, output});
+  DepthwiseForward(shape, input, masked_row, bias, RequantizeSink{requantize, output});
 }
 
 void PriotDenseForward(const DenseShape& shape, const int8_t* input, const int8_t* weights,
-                       const ScoreView& scores, const Requantize& requantize, int8_t* masked_row,
-                       int8_t* output) {
+                       const int32_t* bias, const ScoreView& scores, const Requantize& requantize,
+                       int8_t* masked_row, int8_t* output) {
   int32_t rank = 0;
   for (int32_t o = 0; o < shape.outputs; ++o) {
     PriotMaskRow(scores, o, shape.inputs, weights + o * shape.inputs, &rank, masked_row);
-    output[o] = RequantizeValue(requantize, DenseDot(input, masked_row, shape.inputs), o);
+    const int32_t sum = BiasOf(bias, o) + DenseDot(input, masked_row, shape.inputs);
+    output[o] = RequantizeValue(requantize, sum, o);
   }
 }
 

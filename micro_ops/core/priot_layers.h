@@ -13,14 +13,14 @@ namespace tflm_train {
 // Forward. `masked_row` is scratch for one row of weights (kh * kw * in; kh * kw * out of a
 // depthwise layer; the inputs of a dense one).
 void PriotConvForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                      const ScoreView& scores, const Requantize& requantize, int8_t* masked_row,
-                      int8_t* output);
+                      const int32_t* bias, const ScoreView& scores, const Requantize& requantize,
+                      int8_t* masked_row, int8_t* output);
 void PriotDepthwiseForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                           const ScoreView& scores, const Requantize& requantize,
-                           int8_t* masked_row, int8_t* output);
+                           const int32_t* bias, const ScoreView& scores,
+                           const Requantize& requantize, int8_t* masked_row, int8_t* output);
 void PriotDenseForward(const DenseShape& shape, const int8_t* input, const int8_t* weights,
-                       const ScoreView& scores, const Requantize& requantize, int8_t* masked_row,
-                       int8_t* output);
+                       const int32_t* bias, const ScoreView& scores, const Requantize& requantize,
+                       int8_t* masked_row, int8_t* output);
 
 // Backward through the masked weights (the paper's own form uses NitiXxxBackward on all of them).
 // `masked_row` as above; `accumulators` holds PriotXxxBackwardWords words.

@@ -263,6 +263,17 @@ void BindPriot(nb::module_& m) {
       .def("set_shifts", SetShifts)
       .def("set_weights", SetWeights)
       .def("set_scores", SetScores)
+      .def("set_bias",
+           [](PriotNet& net, size_t i, In<int32_t> bias) {
+             PriotLayer& layer = LayerAt(net, i);
+             const int32_t channels =
+                 layer.kind == LayerKind::kDense ? layer.dense.outputs : layer.conv.out_channels;
+             Need(layer.has_weights() && bias.size() == static_cast<size_t>(channels),
+                  "Expected " + std::to_string(channels) + " biases, got " +
+                      std::to_string(bias.size()));
+             layer.bias.assign(bias.data(), bias.data() + bias.size());
+             layer.bias.resize(bias.size() + kSlack, 0);
+           })
       .def("get_weights",
            [](PriotNet& net, size_t i) {
              PriotLayer& layer = LayerAt(net, i);

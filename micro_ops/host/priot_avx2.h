@@ -16,9 +16,10 @@ void Requantize8(const int32_t* values, int32_t size, const Requantize& params, 
                  int8_t* output);
 // priot_avx2_forward.cc
 void ConvForward(const ConvShape&, ConvWork*, const int8_t* input, bool non_negative,
-                 const int8_t* weights, const Requantize*, int32_t* accumulators, int8_t* output);
+                 const int8_t* weights, const int32_t* bias, const Requantize*,
+                 int32_t* accumulators, int8_t* output);
 void DenseForward(const DenseShape&, const int8_t* input, bool non_negative, const int8_t* weights,
-                  const Requantize*, int32_t* accumulators, int8_t* output);
+                  const int32_t* bias, const Requantize*, int32_t* accumulators, int8_t* output);
 void MaxPoolForward(const PoolShape&, const int8_t* input, int8_t* output, uint8_t* argmax);
 // priot_avx2_backward.cc
 void ConvBackward(const ConvShape&, ConvWork*, const int8_t* error, const int8_t* weights,

@@ -101,9 +101,12 @@ inline __m256i Quads(__m256i sum, __m256i x, __m256i w) {
 // kRows positions by 16 channels.
 template <bool kNonNegative, int kRows>
 inline void Tile(const int8_t* columns, int32_t stride, int32_t quads, const int8_t* packed,
-                 int32_t channels, int32_t out_stride, int32_t* out) {
+                 int32_t channels, const int32_t* bias, int32_t* out) {
   __m256i sums[kRows][2];
-  for (int r = 0; r < kRows; ++r) sums[r][0] = sums[r][1] = _mm256_setzero_si256();
+  for (int r = 0; r < kRows; ++r) {
+    sums[r][0] = LoadWords(bias);
+    sums[r][1] = LoadWords(bias + 8);
+  }
   for (int32_t k = 0; k < quads; ++k) {
     const __m256i w0 = Load32(packed + k * channels * 4);
     const __m256i w1 = Load32(packed + k * channels * 4 + 32);
@@ -116,30 +119,33 @@ inline void Tile(const int8_t* columns, int32_t stride, int32_t quads, const int
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    StoreWords(out + r * out_stride, sums[r][0]);
-    StoreWords(out + r * out_stride + 8, sums[r][1]);
+    StoreWords(out + r * channels, sums[r][0]);
+    StoreWords(out + r * channels + 8, sums[r][1]);
   }
 }
 
 template <bool kNonNegative>
-void Product(const ConvShape& s, const ConvWork& work, const Requantize* requantize,
-             int32_t* accumulators, int8_t* output) {
+void Product(const ConvShape& s, const ConvWork& work, const int32_t* bias,
+             const Requantize* requantize, int32_t* accumulators, int8_t* output) {
   constexpr int32_t kBlock = 4;
-  constexpr int32_t kMaxTile = 4 * 2048;
-  alignas(32) int32_t tile[kMaxTile];
+  constexpr int32_t kMaxChannels = 2048;
+  alignas(32) int32_t tile[kBlock * kMaxChannels];
+  alignas(32) int32_t start[kMaxChannels];
   const int32_t row = ConvRowSize(s), stride = (row + 15) / 16 * 16, quads = (row + 3) / 4;
   const int32_t channels = (s.out_channels + 15) / 16 * 16;
   const int32_t positions = s.out_height * s.out_width;
+  std::memset(start, 0, sizeof(int32_t) * channels);
+  if (bias != nullptr) std::memcpy(start, bias, sizeof(int32_t) * s.out_channels);
   for (int32_t p = 0; p < positions; p += kBlock) {
     const int32_t rows = positions - p < kBlock ? positions - p : kBlock;
     const int8_t* columns = work.columns.data() + static_cast<size_t>(p) * stride;
     for (int32_t c = 0; c < channels; c += 16) {
       const int8_t* packed = work.packed.data() + c * 4;
       if (rows == kBlock) {
-        Tile<kNonNegative, kBlock>(columns, stride, quads, packed, channels, channels, tile + c);
+        Tile<kNonNegative, kBlock>(columns, stride, quads, packed, channels, start + c, tile + c);
       } else {
         for (int32_t r = 0; r < rows; ++r) {
-          Tile<kNonNegative, 1>(columns + r * stride, stride, quads, packed, channels, channels,
+          Tile<kNonNegative, 1>(columns + r * stride, stride, quads, packed, channels, start + c,
                                 tile + r * channels + c);
         }
       }
@@ -154,8 +160,8 @@ void Product(const ConvShape& s, const ConvWork& work, const Requantize* requant
       Requantize8(tile, rows * channels, *requantize, base, output + base);
     } else {
       for (int32_t r = 0; r < rows; ++r) {
-        const int32_t start = base + r * s.out_channels;
-        Requantize8(tile + r * channels, s.out_channels, *requantize, start, output + start);
+        const int32_t first = base + r * s.out_channels;
+        Requantize8(tile + r * channels, s.out_channels, *requantize, first, output + first);
       }
     }
   }
@@ -170,7 +176,8 @@ inline int32_t SumLanes(__m256i v) {
 
 // The bytes after the input are zero, so a row may be read over its end.
 template <bool kNonNegative>
-void DenseSums(const DenseShape& s, const int8_t* input, const int8_t* weights, int32_t* sums) {
+void DenseSums(const DenseShape& s, const int8_t* input, const int8_t* weights, const int32_t* bias,
+               int32_t* sums) {
   for (int32_t o = 0; o < s.outputs; ++o) {
     const int8_t* row = weights + static_cast<size_t>(o) * s.inputs;
     __m256i a = _mm256_setzero_si256(), b = a;
@@ -182,33 +189,33 @@ void DenseSums(const DenseShape& s, const int8_t* input, const int8_t* weights, 
     for (; i < s.inputs; i += 32) {
       a = Quads<kNonNegative>(a, Load32(input + i), Load32(row + i));
     }
-    sums[o] = SumLanes(_mm256_add_epi32(a, b));
+    sums[o] = SumLanes(_mm256_add_epi32(a, b)) + (bias == nullptr ? 0 : bias[o]);
   }
 }
 
 }  // namespace
 
 void ConvForward(const ConvShape& s, ConvWork* work, const int8_t* input, bool non_negative,
-                 const int8_t* weights, const Requantize* requantize, int32_t* accumulators,
-                 int8_t* output) {
+                 const int8_t* weights, const int32_t* bias, const Requantize* requantize,
+                 int32_t* accumulators, int8_t* output) {
   PrepareForward(s, work, (s.out_height - 1) * s.stride_height + s.kernel_height,
                  (s.out_width - 1) * s.stride_width + s.kernel_width);
   if (!work->packed_valid) Pack(s, weights, work);
   Columns(s, input, work);
   if (non_negative) {
-    Product<true>(s, *work, requantize, accumulators, output);
+    Product<true>(s, *work, bias, requantize, accumulators, output);
   } else {
-    Product<false>(s, *work, requantize, accumulators, output);
+    Product<false>(s, *work, bias, requantize, accumulators, output);
   }
 }
 
 void DenseForward(const DenseShape& s, const int8_t* input, bool non_negative,
-                  const int8_t* weights, const Requantize* requantize, int32_t* accumulators,
-                  int8_t* output) {
+                  const int8_t* weights, const int32_t* bias, const Requantize* requantize,
+                  int32_t* accumulators, int8_t* output) {
   if (non_negative) {
-    DenseSums<true>(s, input, weights, accumulators);
+    DenseSums<true>(s, input, weights, bias, accumulators);
   } else {
-    DenseSums<false>(s, input, weights, accumulators);
+    DenseSums<false>(s, input, weights, bias, accumulators);
   }
   if (requantize != nullptr) Requantize8(accumulators, s.outputs, *requantize, 0, output);
 }

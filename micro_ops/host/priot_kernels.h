@@ -56,11 +56,11 @@ struct EdgeRow {
 struct PriotKernels {
   const char* name;
   void (*conv_forward)(const ConvShape&, ConvWork*, const int8_t* input, bool non_negative,
-                       const int8_t* weights, const Requantize* requantize, int32_t* accumulators,
-                       int8_t* output);
+                       const int8_t* weights, const int32_t* bias, const Requantize* requantize,
+                       int32_t* accumulators, int8_t* output);
   void (*dense_forward)(const DenseShape&, const int8_t* input, bool non_negative,
-                        const int8_t* weights, const Requantize* requantize, int32_t* accumulators,
-                        int8_t* output);
+                        const int8_t* weights, const int32_t* bias, const Requantize* requantize,
+                        int32_t* accumulators, int8_t* output);
   void (*max_pool_forward)(const PoolShape&, const int8_t* input, int8_t* output, uint8_t* argmax);
   void (*conv_backward)(const ConvShape&, ConvWork*, const int8_t* error, const int8_t* weights,
                         const Requantize* requantize, int32_t* accumulators, int8_t* error_in);

@@ -121,13 +121,13 @@ void PriotNet::Forward(const int8_t* x, uint32_t rng_step) {
     const Requantize* fixed = settings.dynamic_forward ? nullptr : &params;
     int32_t* sums = layer.accumulators.data();
     if (layer.kind == LayerKind::kConv) {
-      kernels_.conv_forward(layer.conv, &layer.work, input, non_negative, layer.effective(), fixed,
-                            sums, layer.output.data());
+      kernels_.conv_forward(layer.conv, &layer.work, input, non_negative, layer.effective(),
+                            layer.bias_or_null(), fixed, sums, layer.output.data());
     } else if (layer.kind == LayerKind::kDense) {
-      kernels_.dense_forward(layer.dense, input, non_negative, layer.effective(), fixed, sums,
-                             layer.output.data());
+      kernels_.dense_forward(layer.dense, input, non_negative, layer.effective(),
+                             layer.bias_or_null(), fixed, sums, layer.output.data());
     } else {
-      NitiDepthwiseAccumulate(layer.conv, input, layer.effective(), sums);
+      NitiDepthwiseAccumulate(layer.conv, input, layer.effective(), layer.bias_or_null(), sums);
       if (fixed != nullptr) {
         kernels_.requantize(sums, layer.out_size, params, layer.output.data());
       }

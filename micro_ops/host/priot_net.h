@@ -33,6 +33,7 @@ struct PriotLayer {
   std::vector<int8_t> weights, scores, masked;
   std::vector<uint8_t> scored;  // Empty: every edge has a score.
   std::vector<int16_t> average;
+  std::vector<int32_t> bias;  // Empty: none.
   bool has_scores = false;
   int32_t threshold = -64;
   int32_t weight_exponent = 0;
@@ -52,6 +53,7 @@ struct PriotLayer {
 
   int32_t weight_size() const { return rows * row_size; }
   bool has_weights() const { return rows > 0; }
+  const int32_t* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
   const int8_t* effective() const { return has_scores ? masked.data() : weights.data(); }
 };
 

@@ -27,21 +27,22 @@ void StepEdge(const EdgeRow& row, int32_t i, int32_t value) {
 bool Skips(const EdgeRow& row, int32_t i) { return row.scored != nullptr && row.scored[i] == 0; }
 
 void ConvForward(const ConvShape& shape, ConvWork*, const int8_t* input, bool,
-                 const int8_t* weights, const Requantize* requantize, int32_t* accumulators,
-                 int8_t* output) {
+                 const int8_t* weights, const int32_t* bias, const Requantize* requantize,
+                 int32_t* accumulators, int8_t* output) {
   if (requantize != nullptr) {
-    NitiConvForward(shape, input, weights, *requantize, output);
+    NitiConvForward(shape, input, weights, bias, *requantize, output);
   } else {
-    NitiConvAccumulate(shape, input, weights, accumulators);
+    NitiConvAccumulate(shape, input, weights, bias, accumulators);
   }
 }
 
 void DenseForward(const DenseShape& shape, const int8_t* input, bool, const int8_t* weights,
-                  const Requantize* requantize, int32_t* accumulators, int8_t* output) {
+                  const int32_t* bias, const Requantize* requantize, int32_t* accumulators,
+                  int8_t* output) {
   if (requantize != nullptr) {
-    NitiDenseForward(shape, input, weights, *requantize, output);
+    NitiDenseForward(shape, input, weights, bias, *requantize, output);
   } else {
-    NitiDenseAccumulate(shape, input, weights, accumulators);
+    NitiDenseAccumulate(shape, input, weights, bias, accumulators);
   }
 }
 

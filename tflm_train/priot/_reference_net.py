@@ -20,6 +20,7 @@ class ReferenceLayer:
     sizes: dict
     relu: bool
     weights: np.ndarray | None = None
+    bias: np.ndarray | None = None
     scores: np.ndarray | None = None
     scored: np.ndarray | None = None
     threshold: int = -64
@@ -90,6 +91,8 @@ class ReferenceNet:
                 sums = {"conv": ref.conv, "depthwise": ref.depthwise}[layer.kind](
                     value, w, layer.sizes
                 )
+            if layer.bias is not None:
+                sums = sums + layer.bias
             shift = layer.forward_shift
             if s["dynamic_forward"]:
                 shift = max(ref.bit_length(sums) - 7, 0)
