@@ -256,7 +256,8 @@ void BindEngine(nb::module_& m) {
   nb::exception<ModelError>(m, "ModelError", PyExc_ValueError);
   m.def("simd_levels", &SimdLevels, "Instruction sets this machine can run, the fastest first.");
   m.def("set_simd", &SetSimd, nb::arg("name"), "Instruction set of engines made from now on.");
-  nb::class_<Engine>(m, "Engine")
+  nb::class_<Engine> engine(m, "Engine");
+  engine
       .def(
           "__init__",
           [](Engine* self, nb::bytes model, int32_t threads, bool preserve_all,
@@ -292,6 +293,7 @@ void BindEngine(nb::module_& m) {
       .def("write_tensor", &WriteTensor<int32_t>, nb::arg("index"), nb::arg("values"))
       .def("dump", &Dump, nb::arg("x"))
       .def("serialize", &Serialize);
+  BindZoEngine(engine);
 }
 
 }  // namespace tflm_train

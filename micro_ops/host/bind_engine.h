@@ -24,6 +24,9 @@ class FeedArrays {
   int32_t samples_ = 0;
 };
 
+// Adds the training methods to the class.
+void BindZoEngine(nanobind::class_<Engine>& engine);
+
 // Throws std::invalid_argument unless `tensor` is an activation.
 void CheckActivation(const Engine& engine, int32_t tensor);
 
