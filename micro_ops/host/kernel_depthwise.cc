@@ -14,7 +14,7 @@ class DepthwiseKernel : public Kernel {
     if (simd_ != nullptr && setup_.constant_filter && p.output_depth == p.input_depth &&
         !view.Input(0).constant) {
       filter_data_ = view.Constant<int8_t>(1, TensorType::kInt8);
-      packed_.Resize(p.output_depth, taps_);
+      packed_.Resize(p.output_depth, taps_, simd_->depthwise_swizzled);
       setup_.SetPacked(&packed_.scales);
       zeros_.assign(static_cast<size_t>(p.input_depth) + 64, static_cast<int8_t>(-p.input_offset));
       Repack();

@@ -54,7 +54,8 @@ void PackedGemm::Pack(const int8_t* filter, const int32_t* bias, int32_t input_o
   }
 }
 
-void PackedDepthwise::Resize(int32_t new_channels, int32_t new_taps) {
+void PackedDepthwise::Resize(int32_t new_channels, int32_t new_taps, bool new_swizzled) {
+  swizzled = new_swizzled;
   channels = new_channels;
   taps = new_taps;
   weights =
@@ -66,10 +67,13 @@ void PackedDepthwise::Pack(const int8_t* filter, const int32_t* bias, int32_t in
   const int32_t taps_padded = RoundUp(taps, 2);
   for (int32_t c = 0; c < channels; ++c) {
     int16_t* panel = weights.data() + static_cast<size_t>(c / kPanel) * kPanel * taps_padded;
+    int32_t place = c % kPanel;
+    // Exchanges the two middle groups of four.
+    if (swizzled && place >= 4 && place < 12) place += place < 8 ? 4 : -4;
     int32_t sum = 0;
     for (int32_t t = 0; t < taps; ++t) {
       const int8_t w = filter[t * channels + c];
-      panel[(t / 2 * kPanel + c % kPanel) * 2 + t % 2] = w;
+      panel[(t / 2 * kPanel + place) * 2 + t % 2] = w;
       sum += w;
     }
     scales.bias[c] = static_cast<int32_t>((bias ? static_cast<uint32_t>(bias[c]) : 0u) +

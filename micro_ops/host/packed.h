@@ -37,12 +37,14 @@ struct PackedGemm {
 };
 
 // Filter [taps][channels] as panels [channel / 16][tap / 2][16][2] of int16; padding is zero.
+// Swizzled panels hold their channels in the order 0-3 8-11 4-7 12-15.
 struct PackedDepthwise {
   int32_t taps = 0, channels = 0;
+  bool swizzled = false;
   AlignedArray<int16_t> weights;
   PackedScales scales;
 
-  void Resize(int32_t channels, int32_t taps);
+  void Resize(int32_t channels, int32_t taps, bool swizzled);
   void Pack(const int8_t* filter, const int32_t* bias, int32_t input_offset);
 };
 

@@ -2,12 +2,33 @@
 
 #include <stdexcept>
 
-namespace tflm_train {
+#include "micro_ops/host/simd_levels.h"
 
-std::vector<std::string> SimdLevels() { return {"portable"}; }
+namespace tflm_train {
+namespace {
+
+std::vector<const SimdKernels*> Available() {
+  std::vector<const SimdKernels*> levels;
+  for (const SimdKernels* level : {Avx2Kernels()}) {
+    if (level != nullptr) levels.push_back(level);
+  }
+  return levels;
+}
+
+}  // namespace
+
+std::vector<std::string> SimdLevels() {
+  std::vector<std::string> names;
+  for (const SimdKernels* level : Available()) names.push_back(level->name);
+  names.push_back("portable");
+  return names;
+}
 
 const SimdKernels* FindSimd(const std::string& name) {
   if (name == "portable") return nullptr;
+  for (const SimdKernels* level : Available()) {
+    if (name == level->name) return level;
+  }
   std::string known;
   for (const std::string& level : SimdLevels()) known += (known.empty() ? "" : ", ") + level;
   throw std::invalid_argument("Expected one of " + known + " on this machine, got '" + name + "'");

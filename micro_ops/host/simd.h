@@ -26,12 +26,18 @@ struct SimdKernels {
   // The same without requantisation: int32 sums with the folded bias.
   void (*gemm_sums)(const PackedGemm& packed, const void* rows_in, int32_t rows, int32_t* out);
 
+  // Whether depthwise panels hold channels in the order 0-3 8-11 4-7 12-15.
+  bool depthwise_swizzled;
   // `pixels` output pixels; taps[pixel * packed.taps + t] points at the channels tap t reads.
   void (*depthwise)(const PackedDepthwise& packed, const int8_t* const* taps, int32_t pixels,
                     int8_t* out);
 
   // out[i] = add(a[i], b[i]).
   void (*add)(const AddParams& params, int32_t n, const int8_t* a, const int8_t* b, int8_t* out);
+  // sums[c] = x[c] + x[pitch + c] + ... over `rows` rows.
+  void (*sum_rows)(const int8_t* x, int32_t rows, int32_t pitch, int32_t channels, int32_t* sums);
+  // highest[i] = max(highest[i], x[i]).
+  void (*max_row)(const int8_t* x, int32_t n, int8_t* highest);
 };
 
 // Names this machine can run, the fastest first; the last is "portable".
