@@ -2,6 +2,8 @@
 
 import dataclasses
 import logging
+import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -103,7 +105,7 @@ def load_npz(path, names):
                         return {names[0]: file[key]}
                 if len(keys) == 1:
                     return {names[0]: file[keys[0]]}
-    except (OSError, ValueError, EOFError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise CalibrationError(f"Expected an .npz file, got {path}: {error}") from error
     wanted = "'x', " if len(names) == 1 else ""
     raise CalibrationError(

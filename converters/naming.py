@@ -1,8 +1,30 @@
 """Readable tensor names: `dense/kernel`, `dense/bias`, `relu/conv_2d`, the input's own name."""
 
 from converters.flatbuffer import constant, op_name, tensor_name
+from converters.fold import new_constant
 from converters.op_support import WEIGHT_OPS
 from converters.trainable import layer_of
+
+
+def untie_kernels(graph):
+    """Give kernels that TensorFlow merged for being equal back to their layers, in place.
+
+    A layer that is called several times keeps its one kernel; two layers that merely start with the
+    same values must not be trained as one.
+    """
+    model, subgraph = graph.model, graph.model.subgraphs[0]
+    owners = {}
+    for op in subgraph.operators:
+        if op_name(model, op) not in WEIGHT_OPS:
+            continue
+        index, layer = int(op.inputs[1]), layer_of(graph, op)
+        key = (index, layer)
+        if all(owner[0] != index for owner in owners):
+            owners[key] = index
+        elif key not in owners:
+            values = constant(model, subgraph.tensors[index])
+            owners[key] = new_constant(model, subgraph, "untied", values)
+        op.inputs = [op.inputs[0], owners[key], *op.inputs[2:]]
 
 
 def name_tensors(graph):

@@ -47,6 +47,8 @@ SAME_SCALE_OPS = frozenset(
 # Operators with a constant filter at input 1 and an optional bias at input 2.
 WEIGHT_OPS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
 
+_NOT_IN_FLOAT = {"QUANTIZE"}
+
 _ACTIVATIONS = {
     schema.ActivationFunctionType.NONE,
     schema.ActivationFunctionType.RELU,
@@ -79,7 +81,7 @@ def check_float_graph(graph):
         raise ConversionError(
             f"Expected only operators that train in int8, got {len(reasons)} that do not:\n  "
             + "\n  ".join(reasons)
-            + f"\nSupported: {', '.join(sorted(SUPPORTED_OPS))}. Replace these layers, or cut the "
+            + f"\nSupported: {', '.join(sorted(SUPPORTED_OPS - _NOT_IN_FLOAT))}. Replace these layers, or cut the "
             "model before them"
         )
     subgraph = graph.model.subgraphs[0]
@@ -116,6 +118,10 @@ def check_int8_model(model):
 def _where(graph, op):
     layers = [name for i in op.outputs for name in graph.layers.get(i, [])]
     if not layers:
+        # Arithmetic written between layers (x - 1) belongs to none: say what it follows.
+        before = [name for i in op.inputs if i >= 0 for name in graph.layers.get(int(i), [])]
+        if before:
+            return f"after layer {before[0]!r}"
         outputs = [tensor_name(graph.model.subgraphs[0].tensors[i]) for i in op.outputs]
         return f"tensor {outputs[0]!r}" if outputs else "an operator without output"
     layer = layers[0]
@@ -125,7 +131,7 @@ def _where(graph, op):
 
 def _op_reason(model, subgraph, op):
     name = op_name(model, op)
-    if name not in SUPPORTED_OPS - {"QUANTIZE"}:
+    if name not in SUPPORTED_OPS - _NOT_IN_FLOAT:
         return name
     activation = fused_activation(op)
     if activation not in _ACTIVATIONS:

@@ -12,7 +12,7 @@ from converters.float_graph import lower
 from converters.fold import fold_constants, unfolded_layers
 from converters.loading import load_model
 from converters.metadata import add_metadata
-from converters.naming import name_tensors
+from converters.naming import name_tensors, untie_kernels
 from converters.op_support import check_float_graph, check_int8_model
 from converters.prune import prune_unused
 from converters.quantize import QuantizeOptions, logits_tensor, quantize_graph
@@ -91,8 +91,9 @@ def convert(
     )
     normalization = _check_normalization(normalization)
     graph = lower(load_model(model))
-    check_float_graph(graph)
     fold_constants(graph)
+    check_float_graph(graph)
+    untie_kernels(graph)
     name_tensors(graph)
     not_folded = unfolded_layers(graph)
     if not_folded:

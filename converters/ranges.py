@@ -33,8 +33,9 @@ def observe_ranges(model, raw, data, *, progress=None):
         interpreter.invoke()
         for k, index in enumerate(activations):
             values = interpreter.get_tensor(int(index))
-            low[k] = min(low[k], values.min())
-            high[k] = max(high[k], values.max())
+            # np.minimum lets a NaN through, so the caller sees it.
+            low[k] = np.minimum(low[k], values.min())
+            high[k] = np.maximum(high[k], values.max())
         if progress:
             progress(sample + 1, data.count)
     return {int(i): (float(a), float(b)) for i, a, b in zip(activations, low, high, strict=True)}
