@@ -69,7 +69,7 @@ void ZoCoefficientsRms(const int32_t* d, int32_t q, uint32_t lr_q16, uint64_t* m
 
 void ZoCoefficientsRaw(const int32_t* d, int32_t q, uint32_t multiplier, int32_t* a) {
   for (int32_t k = 0; k < q; ++k) {
-    a[k] = Signed(d[k], (static_cast<uint64_t>(Magnitude(d[k])) * multiplier) >> 32);
+    a[k] = Signed(d[k], (static_cast<uint64_t>(Magnitude(d[k])) * multiplier) >> 28);
   }
 }
 

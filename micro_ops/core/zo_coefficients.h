@@ -22,7 +22,7 @@ void ZoDifferences(ZoEstimator estimator, int64_t base, const int64_t* plus, con
 void ZoCoefficientsRms(const int32_t* d, int32_t q, uint32_t lr_q16, uint64_t* mean_square,
                        int32_t* a);
 
-// a[k] = d[k] * multiplier / 2^32, towards zero, saturated to +-2^23.
+// a[k] = d[k] * multiplier / 2^28, towards zero, saturated to +-2^23.
 void ZoCoefficientsRaw(const int32_t* d, int32_t q, uint32_t multiplier, int32_t* a);
 
 // Half a cosine from lr_q16 at step 0 to 0 at step `total` and after. total >= 1.

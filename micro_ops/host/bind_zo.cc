@@ -142,9 +142,10 @@ uint32_t Update(InOut<W> w, std::optional<InOut<Shadow>> shadow,
 
 template <typename W, typename Shadow>
 void BindUpdate(nb::module_& m) {
-  m.def("zo_update", &Update<W, Shadow>, nb::arg("w"), nb::arg("shadow").none(),
-        nb::arg("momentum").none(), nb::arg("coefficients"), nb::arg("seed"), nb::arg("step"),
-        nb::arg("beta_q8"), nb::arg("unit"), nb::arg("limit"), nb::arg("first_sign_block"),
+  m.def("zo_update", &Update<W, Shadow>, nb::arg("w").noconvert(),
+        nb::arg("shadow").noconvert().none(), nb::arg("momentum").noconvert().none(),
+        nb::arg("coefficients"), nb::arg("seed"), nb::arg("step"), nb::arg("beta_q8"),
+        nb::arg("unit"), nb::arg("limit"), nb::arg("first_sign_block"),
         nb::arg("first_rounding_block"));
 }
 
@@ -157,9 +158,9 @@ void BindZo(nb::module_& m) {
   m.attr("ZO_MAX_CLASSES") = kZoMaxClasses;
   m.def("rng_words", &Words, nb::arg("seed"), nb::arg("step"), nb::arg("stream"),
         nb::arg("first_block"), nb::arg("count"));
-  m.def("zo_perturb", &Perturb<int8_t>, nb::arg("w"), nb::arg("seed"), nb::arg("step"),
+  m.def("zo_perturb", &Perturb<int8_t>, nb::arg("w").noconvert(), nb::arg("seed"), nb::arg("step"),
         nb::arg("k"), nb::arg("first_block"), nb::arg("delta"));
-  m.def("zo_perturb", &Perturb<int32_t>, nb::arg("w"), nb::arg("seed"), nb::arg("step"),
+  m.def("zo_perturb", &Perturb<int32_t>, nb::arg("w").noconvert(), nb::arg("seed"), nb::arg("step"),
         nb::arg("k"), nb::arg("first_block"), nb::arg("delta"));
   m.def("zo_cross_entropy", &CrossEntropy, nb::arg("logits"), nb::arg("labels"), nb::arg("mult"));
   m.def("zo_squared_error", &SquaredError, nb::arg("output"), nb::arg("target"));

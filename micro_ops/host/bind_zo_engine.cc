@@ -115,6 +115,7 @@ nb::tuple Losses(Engine& engine, nb::dict feeds, int32_t first_op, int32_t logit
 // Momentum and shadow of each tensor, held while they are written.
 class StateArrays {
  public:
+  // No implicit conversion: state is changed in place, and a converted copy would be lost.
   StateArrays(const Model& model, const ZoProblem& problem, nb::list momentum, nb::list shadow,
               int32_t beta_q8) {
     const size_t count = problem.trainable.size();
@@ -126,17 +127,18 @@ class StateArrays {
       const std::string where = " for " + model.Describe(problem.trainable[i].tensor);
       ZoTensorState state;
       if (!momentum[i].is_none()) {
-        Require(nb::try_cast(momentum[i], Next(&momentum_)) && momentum_.back().size() == size,
-                "int32 momentum of " + std::to_string(size) + " values" + where);
+        Require(
+            nb::try_cast(momentum[i], Next(&momentum_), false) && momentum_.back().size() == size,
+            "int32 momentum of " + std::to_string(size) + " values" + where);
         state.momentum = momentum_.back().data();
       }
       Require(beta_q8 == 0 || state.momentum != nullptr, "a momentum array" + where);
       if (!shadow[i].is_none()) {
         Require(tensor.type == TensorType::kInt8, "no shadow" + where);
-        if (nb::try_cast(shadow[i], Next(&int16_)) && int16_.back().size() == size) {
+        if (nb::try_cast(shadow[i], Next(&int16_), false) && int16_.back().size() == size) {
           state.int16_shadow = int16_.back().data();
         } else {
-          Require(nb::try_cast(shadow[i], Next(&float_)) && float_.back().size() == size,
+          Require(nb::try_cast(shadow[i], Next(&float_), false) && float_.back().size() == size,
                   "an int16 or float32 shadow of " + std::to_string(size) + " values" + where);
           state.float_shadow = float_.back().data();
         }

@@ -83,7 +83,7 @@ def coefficients_rms(d, lr_q16, v):
 
 
 def coefficients_raw(d, multiplier):
-    return [_signed(x, (abs(x) * multiplier) >> 32) for x in d]
+    return [_signed(x, (abs(x) * multiplier) >> 28) for x in d]
 
 
 def _signed(x, magnitude):

@@ -48,6 +48,35 @@ def test_native_and_interpreted_steps_are_the_same_bits(mnist_int8, batch):
 
 
 @pytest.mark.parametrize("update", ["stochastic", "int16_shadow", "float_shadow"])
+@pytest.mark.parametrize("estimator", ["one_sided", "leave_one_out", "two_sided"])
+@pytest.mark.parametrize("normalize", ["rms", "raw"])
+def test_steps_in_the_engine_are_those_made_one_by_one(
+    mnist_int8, batch, update, estimator, normalize
+):
+    options = {
+        "q": 3,
+        "update": update,
+        "estimator": estimator,
+        "normalize": normalize,
+        "lr": 0.5 if normalize == "rms" else 20.0,
+        "decay": "cosine",
+        "total_steps": 7,
+    }
+    indices = np.arange(50)[::-1]
+    trainers = [ZoTrainer(Interpreter(mnist_int8), **options) for _ in range(2)]
+    data = trainers[0].prepare(batch[0])
+    y = trainers[0].check_targets(batch[1])
+    chunk = trainers[0].train_chunk(data, y, indices, 16)
+    for begin, row in zip(range(0, 50, 16), chunk, strict=True):
+        part = indices[begin : begin + 16]
+        assert trainers[1].train_batch([array[part] for array in data], y[part]) == row
+    a, b = (trainer.state_dict() for trainer in trainers)
+    assert sorted(a) == sorted(b)
+    for name in a:
+        assert np.array_equal(a[name], b[name]), name
+
+
+@pytest.mark.parametrize("update", ["stochastic", "int16_shadow", "float_shadow"])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_replaying_the_log_rebuilds_the_weights_bit_for_bit(
     mnist_int8, batch, update, momentum, tmp_path

@@ -175,17 +175,48 @@ class ZoTrainer(Trainer):
         base, plus, minus = self._losses(data, y, q)
         estimator = ESTIMATORS.index(self.options.estimator)
         d = _native.zo_differences(estimator, base or 0, plus, minus)
+        rate = self._rate(q, count, self.step)
         if self.options.normalize == "rms":
-            a, self._mean_square = _native.zo_coefficients_rms(
-                d, self._learning_rate_q16(q), self._mean_square
-            )
+            a, self._mean_square = _native.zo_coefficients_rms(d, rate, self._mean_square)
         else:
-            a = _native.zo_coefficients_raw(d, self._raw_multiplier(q, count))
+            a = _native.zo_coefficients_raw(d, rate)
         self._watch_constant_loss(d)
         self._saturated = self._weights.update(a, self.options.seed, self.step)
         self.log.append(a)
         mean = base if base is not None else sum(int(v) for v in plus) / q
         return {"loss": mean * self._loss.unit / count, "samples": count, "q": q}
+
+    def train_chunk(self, data, y, indices, batch_size):
+        """Steps over `indices` in batches; on the native engine without returning to Python."""
+        if not self._native:
+            return super().train_chunk(data, y, indices, batch_size)
+        q = self.q
+        sizes = [min(batch_size, len(indices) - i) for i in range(0, len(indices), batch_size)]
+        rates = [self._rate(q, size, self.step + i) for i, size in enumerate(sizes)]
+        slots = self._weights.slots
+        trace = self._engine.core.zo_train(
+            **self._native_arguments(data, y),
+            first_step=self.step,
+            q=q,
+            indices=np.ascontiguousarray(indices, np.int32),
+            batch_size=batch_size,
+            normalize=self.options.normalize,
+            rates=np.array(rates, np.uint32),
+            beta_q8=self._weights.beta_q8,
+            momentum=[slot.momentum for slot in slots],
+            shadow=[slot.shadow for slot in slots],
+            mean_square=self._mean_square,
+        )
+        self._mean_square = trace["mean_square"]
+        self._saturated = trace["saturated"]
+        directions = 1 if self.options.estimator == "one_sided" else q
+        results = []
+        for i, size in enumerate(sizes):
+            self._watch_constant_loss(trace["differences"][i])
+            self.log.append(trace["coefficients"][i])
+            mean = int(trace["losses"][i]) / directions * self._loss.unit / size
+            results.append({"loss": mean, "samples": size, "q": q})
+        return results
 
     def evaluate(self, data, y):
         """(mean loss, accuracy) over features `data`; accuracy is None for squared error."""
@@ -211,11 +242,10 @@ class ZoTrainer(Trainer):
 
     def statistics(self):
         """`q`, `lr`, share of weights `changed` and `saturated` (at their limit)."""
+        lr = self.options.lr * self._growth(self.q)
         return {
             "q": self.q,
-            "lr": self._learning_rate_q16(self.q) / 65536
-            if self.options.normalize == "rms"
-            else self.options.lr,
+            "lr": lr * self._decay_q24(self.step) / (1 << 24),
             "changed": self._weights.changed() / self._weights.size,
             "saturated": self._saturated / self._weights.size,
         }
@@ -254,12 +284,16 @@ class ZoTrainer(Trainer):
         """The flatbuffer with the weights as they are now."""
         return self._interpreter.to_bytes()
 
+    @property
+    def _native(self):
+        return self._engine.name == "native" and self._loss.name != "callable"
+
     # Parts of a step -----------------------------------------------------------------------------
 
     def _losses(self, data, y, q):
         """(base or None, plus int64 [q], minus int64 [q] or None), weights as before."""
         options = self.options
-        if self._engine.name == "native" and self._loss.name != "callable":
+        if self._native:
             return self._engine.core.zo_losses(
                 **self._native_arguments(data, y), step=self.step, q=q
             )
@@ -309,27 +343,28 @@ class ZoTrainer(Trainer):
         ratio = q / self._first_q
         return {"constant": 1.0, "sqrt": math.sqrt(ratio), "linear": ratio}[self.options.lr_per_q]
 
-    def _learning_rate_q16(self, q):
-        lr_q16 = min(1 << 24, round(self.options.lr * self._growth(q) * 65536))
-        if self.options.decay == "cosine":
-            return _native.zo_cosine_decay(lr_q16, self.step, self.options.total_steps)
-        return lr_q16
-
-    def _raw_multiplier(self, q, count):
+    def _rate(self, q, count, step):
+        """What multiplies the differences of a step: lr * 2^16 (`rms`) or the raw multiplier."""
+        rate = self.options.lr * self._growth(q)
+        if self.options.normalize == "rms":
+            lr_q16 = min(1 << 24, round(rate * 65536))
+            if self.options.decay == "cosine":
+                return _native.zo_cosine_decay(lr_q16, step, self.options.total_steps)
+            return lr_q16
         # lr * dL/dw with dL in the loss's real unit per sample, as a coefficient of 2^-16 steps.
         per_unit = self._loss.unit * 65536 / (count * q * self.options.mu)
-        rate = self.options.lr * self._growth(q)
-        if self.options.decay == "cosine":
-            rate *= _native.zo_cosine_decay(1 << 24, self.step, self.options.total_steps) / (
-                1 << 24
-            )
-        multiplier = round(rate * per_unit * 2**32)
+        multiplier = round(rate * self._decay_q24(step) / (1 << 24) * per_unit * 2**28)
         if multiplier >= 2**32:
             raise TrainingError(
-                f"Expected a raw lr that moves a weight less than {2**16} steps per unit of loss, "
+                f"Expected a raw lr that moves a weight less than {2**20} steps per unit of loss, "
                 f"got {self.options.lr}: lower lr or use normalize='rms'"
             )
         return multiplier
+
+    def _decay_q24(self, step):
+        if self.options.decay == "constant":
+            return 1 << 24
+        return _native.zo_cosine_decay(1 << 24, step, self.options.total_steps)
 
     def _watch_constant_loss(self, d):
         self._constant_steps = 0 if np.any(d) else self._constant_steps + 1
