@@ -4,6 +4,7 @@ import abc
 import dataclasses
 import logging
 import time
+import zlib
 
 import numpy as np
 
@@ -174,6 +175,14 @@ def fit(
     return Result(run.history, run.best_epoch, run.best_model, run.stopped)
 
 
+def _crc32(x, y):
+    parts = list(x) if isinstance(x, (list, tuple)) else [x]
+    crc = 0
+    for part in [*parts, y]:
+        crc = zlib.crc32(np.ascontiguousarray(part), crc)
+    return crc
+
+
 class _Run:
     def __init__(self, trainer, train, validation, batch_size, seed, augment, stopping, epochs):
         self.trainer, self.batch_size, self.seed = trainer, batch_size, seed
@@ -204,6 +213,7 @@ class _Run:
             "batch_size": batch_size,
             "shuffle_seed": seed,
             "samples": self.count,
+            "data_crc32": _crc32(self.x, self.y),
             "augment": augment is not None,
             **trainer.configuration(),
         }

@@ -41,7 +41,7 @@ def plot_history(history, path, *, title="", reference=None):
         twin.set_ylim(0, 1.15 * max(row["q"] for row in history))
     for axes in (left, right):
         if axes.get_legend_handles_labels()[0]:
-            axes.legend()
+            axes.legend(loc="lower left" if axes is right else "lower right")
     save_figure(figure, path)
 
 
