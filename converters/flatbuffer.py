@@ -25,6 +25,7 @@ _ITEM_SIZE = {
     schema.TensorType.INT64: 8,
     schema.TensorType.BOOL: 1,
     schema.TensorType.INT16: 2,
+    schema.TensorType.UINT16: 2,
     schema.TensorType.INT8: 1,
 }
 
@@ -34,6 +35,7 @@ NUMPY_TYPE = {
     schema.TensorType.INT64: np.int64,
     schema.TensorType.UINT8: np.uint8,
     schema.TensorType.INT16: np.int16,
+    schema.TensorType.UINT16: np.uint16,
     schema.TensorType.INT8: np.int8,
     schema.TensorType.BOOL: np.bool_,
 }

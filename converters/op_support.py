@@ -78,11 +78,11 @@ def check_float_graph(graph):
                 reasons.append(f"inside a loop or branch: {reason}")
     reasons = list(dict.fromkeys(reasons))
     if reasons:
+        supported = ", ".join(sorted(SUPPORTED_OPS - _NOT_IN_FLOAT))
         raise ConversionError(
             f"Expected only operators that train in int8, got {len(reasons)} that do not:\n  "
             + "\n  ".join(reasons)
-            + f"\nSupported: {', '.join(sorted(SUPPORTED_OPS - _NOT_IN_FLOAT))}. Replace these layers, or cut the "
-            "model before them"
+            + f"\nSupported: {supported}. Replace these layers, or cut the model before them"
         )
     subgraph = graph.model.subgraphs[0]
     for index in subgraph.inputs:

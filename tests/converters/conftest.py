@@ -64,6 +64,12 @@ def keras():
 
 
 @pytest.fixture(scope="session")
+def opened():
+    """A function: bytes to `Converted`."""
+    return Converted
+
+
+@pytest.fixture(scope="session")
 def converted():
     """A function: model and options to `Converted`."""
     return lambda model, **options: Converted(convert(model, **options))

@@ -65,7 +65,8 @@ def test_all_zero_data_and_weights_give_finite_scales_and_warnings(keras, conver
         result = converted(model, calibration=np.zeros((5, 4)))
     for tensor in result.graph.tensors:
         scales = np.asarray(tensor.quantization.scale)
-        assert np.all(np.isfinite(scales)) and np.all(scales > 1e-6)
+        assert np.all(np.isfinite(scales))
+        assert np.all(scales > 1e-6)
     assert "'x'" in caplog.text
     assert "d/kernel" in caplog.text
     assert "d/fully_connected" in caplog.text

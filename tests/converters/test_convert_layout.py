@@ -30,7 +30,7 @@ def test_an_unknown_batch_is_pinned_to_one_without_touching_the_model(keras, con
         [keras.Input((8, 8, 1)), keras.layers.Flatten(name="f"), keras.layers.Dense(2, name="d")]
     )
     before = (model.get_config(), model.input_shape, [w.copy() for w in model.get_weights()])
-    result = converted(model, calibration=np.random.rand(4, 8, 8, 1))
+    result = converted(model, calibration=np.random.default_rng(0).random((4, 8, 8, 1)))
     assert result.ops == ["RESHAPE", "FULLY_CONNECTED"]
     assert list(result.graph.tensors[result.graph.inputs[0]].shape) == [1, 8, 8, 1]
     assert model.get_config() == before[0]
@@ -45,7 +45,7 @@ def test_a_dense_kernel_has_one_scale_unless_per_channel_is_asked_for(
     keras, converted, weights, count
 ):
     model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(4, name="d")])
-    result = converted(model, calibration=np.random.rand(8, 5), weights=weights)
+    result = converted(model, calibration=np.random.default_rng(0).random((8, 5)), weights=weights)
     assert len(result.scales("d/kernel")) == count
     assert result.info.options["weights"] == weights
     assert result.info.options["per_channel_dense"] is (count == 4)
@@ -57,7 +57,7 @@ def test_a_kernel_is_stored_output_by_input(keras, converted):
     model = keras.Sequential([keras.Input((4,)), layer])
     kernel = np.arange(12, dtype=np.float32).reshape(4, 3)
     layer.set_weights([kernel])
-    result = converted(model, calibration=np.random.rand(8, 4))
+    result = converted(model, calibration=np.random.default_rng(0).random((8, 4)))
     stored = result.values("d/kernel")
     assert stored.shape == (3, 4)
     np.testing.assert_array_equal(stored, np.round(kernel.T / 11 * 126).astype(np.int8))
@@ -79,7 +79,7 @@ def test_layer_names_that_look_like_scopes_are_told_apart(keras, converted):
             layers.Dense(3, name="dense_2"),
         ]
     )
-    result = converted(model, calibration=np.random.rand(8, 6))
+    result = converted(model, calibration=np.random.default_rng(0).random((8, 6)))
     shapes = {
         name: result.values(f"{name}/kernel").shape for name in ("dense", "dense_1", "dense_2")
     }
@@ -143,6 +143,6 @@ def test_constants_of_equal_value_do_not_share_a_buffer_that_training_changes(ke
             layers.Dense(4, name="b", kernel_initializer=ones),
         ]
     )
-    result = converted(model, calibration=np.random.rand(8, 4))
+    result = converted(model, calibration=np.random.default_rng(0).random((8, 4)))
     assert result.tensor("a/kernel").buffer != result.tensor("b/kernel").buffer
     assert constant(result.model, result.tensor("b/kernel")).max() == 126

@@ -86,7 +86,7 @@ def test_unknown_dimensions_are_refused_with_the_input_and_shape(keras):
 def test_a_mixed_precision_model_converts_with_the_same_weights(keras, converted):
     layer = keras.layers.Dense(3, name="d", dtype="mixed_float16", bias_initializer="normal")
     model = keras.Sequential([keras.Input((4,)), layer])
-    result = converted(model, calibration=np.random.rand(8, 4))
+    result = converted(model, calibration=np.random.default_rng(0).random((8, 4)))
     real = result.values("d/kernel") * result.scales("d/kernel")
     np.testing.assert_allclose(
         real.T, layer.get_weights()[0], atol=result.scales("d/kernel")[0] / 2 * 1.0001

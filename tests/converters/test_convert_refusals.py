@@ -79,7 +79,7 @@ def test_batch_normalisation_that_cannot_fold_is_reported_and_not_trainable(
         ]
     )
     model.get_layer("lonely").set_weights([np.full(2, v) for v in (1.5, 0.3, 0.2, 1.0)])
-    samples = np.random.rand(8, 8, 8, 2)
+    samples = np.random.default_rng(0).random((8, 8, 8, 2))
     with caplog.at_level(logging.WARNING):
         result = converted(model, calibration=samples, trainable="all")
     assert "not folded: layer lonely" in caplog.text
@@ -94,14 +94,17 @@ def test_a_subtracted_constant_is_folded_or_becomes_an_addition(keras, converted
     x = keras.Input((4,))
     linear = keras.layers.Dense(3, name="d", use_bias=False)
     model = keras.Model(x, linear(x) - np.array([1.0, 2.0, 3.0], np.float32))
-    result = converted(model, calibration=np.random.rand(16, 4))
+    result = converted(model, calibration=np.random.default_rng(0).random((16, 4)))
     assert result.ops == ["FULLY_CONNECTED"]
     bias = [op.inputs[2] for op in result.graph.operators][0]
     tensor = result.graph.tensors[bias]
     values = result.values(tensor.name.decode()) * np.asarray(tensor.quantization.scale)
     np.testing.assert_allclose(values, [-1, -2, -3], rtol=1e-3)
     first = keras.Model(x, linear(keras.layers.ReLU()(x - np.float32(0.5))))
-    assert converted(first, calibration=np.random.rand(16, 4)).ops == ["ADD", "FULLY_CONNECTED"]
+    assert converted(first, calibration=np.random.default_rng(0).random((16, 4))).ops == [
+        "ADD",
+        "FULLY_CONNECTED",
+    ]
 
 
 _RUN_IN_TFLM = """
@@ -121,7 +124,7 @@ def test_extreme_logits_run_through_softmax_in_tflm_without_abort(keras, tmp_pat
     model = keras.Sequential([keras.Input((4,)), layer])
     layer.set_weights([np.random.default_rng(0).normal(size=(4, 3)) * factor])
     path = tmp_path / "m.tflite"
-    path.write_bytes(convert(model, calibration=np.random.rand(20, 4)))
+    path.write_bytes(convert(model, calibration=np.random.default_rng(0).random((20, 4))))
     # In a process of its own: a failed check aborts.
     done = subprocess.run(
         [sys.executable, "-c", _RUN_IN_TFLM, str(path)], capture_output=True, text=True, timeout=120
@@ -158,7 +161,7 @@ def test_a_probability_joined_with_wider_values_is_refused(keras):
     joined = layers.Concatenate()([layers.Dense(3, activation="softmax")(x), x])
     model = keras.Model(x, layers.Dense(2)(joined))
     with pytest.raises(ConversionError, match="SOFTMAX to be joined only with values in"):
-        convert(model, calibration=np.random.rand(8, 4) * 9)
+        convert(model, calibration=np.random.default_rng(0).random((8, 4)) * 9)
 
 
 @pytest.mark.parametrize(

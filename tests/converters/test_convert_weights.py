@@ -90,7 +90,7 @@ def test_the_trainable_option_marks_what_it_names(small_cnn, converted, spec, na
 
 def test_a_layer_without_bias_gets_a_zero_one_to_train(keras, converted):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="d", use_bias=False)])
-    samples = np.random.rand(8, 4)
+    samples = np.random.default_rng(0).random((8, 4))
     assert (
         len([i for i in converted(model, calibration=samples).graph.operators[0].inputs if i >= 0])
         == 2
@@ -104,7 +104,7 @@ def test_a_layer_used_twice_is_one_trainable_tensor(keras, converted):
     shared = keras.layers.Dense(4, name="s", activation="relu", kernel_initializer="ones")
     x = keras.Input((4,))
     model = keras.Model(x, keras.layers.Dense(2, name="d")(shared(shared(x))))
-    result = converted(model, calibration=np.random.rand(8, 4), trainable="all")
+    result = converted(model, calibration=np.random.default_rng(0).random((8, 4)), trainable="all")
     assert [t.name for t in result.info.trainable] == ["s/kernel", "d/kernel"]
     first, second, _ = result.graph.operators
     assert first.inputs[1] == second.inputs[1]
@@ -135,7 +135,7 @@ def test_power_of_two_models_still_classify_like_the_float_model(small_cnn, conv
 def test_a_model_without_weights_has_nothing_to_train(keras):
     model = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.MaxPooling2D()])
     with pytest.raises(ConversionError, match="without constant weights"):
-        convert(model, calibration=np.random.rand(4, 8, 8, 1))
+        convert(model, calibration=np.random.default_rng(0).random((4, 8, 8, 1)))
 
 
 def test_nan_weights_are_refused(keras):
@@ -143,14 +143,14 @@ def test_nan_weights_are_refused(keras):
     model = keras.Sequential([keras.Input((4,)), layer])
     layer.set_weights([np.full((4, 2), np.nan), np.zeros(2)])
     with pytest.raises(ValueError, match="d/fully_connected"):
-        convert(model, calibration=np.random.rand(4, 4))
+        convert(model, calibration=np.random.default_rng(0).random((4, 4)))
 
 
 def test_a_huge_bias_raises_the_weight_scale_instead_of_wrapping(keras, converted):
     layer = keras.layers.Dense(2, name="d")
     model = keras.Sequential([keras.Input((4,)), layer])
     layer.set_weights([np.full((4, 2), 1e-6), np.array([1000.0, -1000.0])])
-    result = converted(model, calibration=np.random.rand(8, 4) * 1e-3)
+    result = converted(model, calibration=np.random.default_rng(0).random((8, 4)) * 1e-3)
     np.testing.assert_allclose(
         result.values("d/bias") * result.scales("d/bias"), [1000, -1000], rtol=1e-3
     )
@@ -167,7 +167,7 @@ def test_any_range_is_covered_and_zero_is_exact(a, b, power_of_two, headroom):
     found = scales_module.activation_quantization(
         low, high, power_of_two=power_of_two, headroom=headroom
     )
-    assert found.scale > 0 and np.isfinite(found.scale)
+    assert 0 < found.scale < np.inf
     assert -128 <= found.zero_point <= 127
     step = found.scale * (1 + 1e-5)
     assert (-128 - found.zero_point) * found.scale <= low * headroom + step
