@@ -65,4 +65,4 @@ class TrainingView:
 
     def epoch(self, row):
         """An epoch is over."""
-        self._console.print(epoch_line(row, self._epochs))
+        self._console.print(epoch_line(row, self._epochs), soft_wrap=True)

@@ -13,7 +13,7 @@ from converters.errors import TflmTrainError
 
 # Modules of this package, in the order help lists them. Each has NAME, HELP, add_arguments(parser)
 # and run(args) -> exit code.
-_COMMANDS = ("convert", "three_stage", "train", "eval", "inspect", "replay", "export", "reproduce")
+_COMMANDS = ("convert", "three_stage", "train", "eval", "inspect", "replay")
 
 _DESCRIPTION = """\
 Train fully-int8 TFLite models where no backward pass or float unit exists.
@@ -32,7 +32,6 @@ def make_parser():
         prog="tflm-train",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        inherited_absl_flags=None,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in _COMMANDS:
