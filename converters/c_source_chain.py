@@ -6,7 +6,7 @@ import numpy as np
 
 from converters.c_source_plan import Arena
 from converters.c_source_scratch import layer_scratch
-from converters.c_source_text import HEADER, api_header, data_files
+from converters.c_source_text import HEADER, STATE_FUNCTIONS, api_header, data_files
 from converters.errors import UnsupportedModelError
 
 ROUNDINGS = ("half_up", "half_away", "pseudo_stochastic", "stochastic", "tflm")
@@ -347,7 +347,8 @@ class ChainSource:
             if layer.kind == "max_pool":
                 places = f"At<uint8_t>(kPlaces{i})" if self.trains else "nullptr"
                 text.append(
-                    f"  NitiMaxPoolForward(kShape{i}, {self._input(i)}, At(kOutput{i}), {places});\n"
+                    f"  NitiMaxPoolForward(kShape{i}, {self._input(i)}, At(kOutput{i}), "
+                    f"{places});\n"
                 )
                 continue
             low = 0 if layer.relu else -128
@@ -426,7 +427,8 @@ class ChainSource:
             )
         elif self.chain.method == "niti":
             text.append(
-                f"    Train{call}Weights{begin},\n        {params}, {scratch}, {self._weights(i)});\n"
+                f"    Train{call}Weights{begin},\n        {params}, {scratch}, "
+                f"{self._weights(i)});\n"
             )
         return "".join(text) + "  }\n"
 
@@ -479,16 +481,8 @@ const int8_t* model_logits(void) {{ return At(kOutput{last}); }}
 int64_t model_loss(void) {{ return 0; }}
 int32_t model_end_epoch(int64_t) {{ return 0; }}
 void model_set_decay(int32_t shift) {{ state.decay = shift < 0 ? 0 : shift; }}
-void model_get_state(void* to) {{ memcpy(to, &state, sizeof(state)); }}
 
-int model_set_state(const void* from) {{
-  uint32_t magic;
-  memcpy(&magic, from, sizeof(magic));
-  if (magic != state.magic) return -1;
-  memcpy(&state, from, sizeof(state));
-  return 0;
-}}
-
+{STATE_FUNCTIONS}
 uint32_t model_state_crc(void) {{
   uint32_t crc = 0;
 {crcs}  return crc;

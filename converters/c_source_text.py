@@ -56,7 +56,8 @@ def data_files(arrays):
 
 def api_header(*, inputs, outputs, batch, state, arena, method, trains, scales):
     """`model.h`: the C interface, the same for every model."""
-    return f"""{HEADER}// C interface of the model. Nothing here allocates; not for use from two threads at once.
+    return f"""{HEADER}
+// C interface of the model. Nothing here allocates; one thread at a time.
 #ifndef MODEL_H_
 #define MODEL_H_
 
@@ -103,10 +104,10 @@ int32_t model_end_epoch(int64_t metric);
 /* priot, niti: makes every update 2^shift times smaller. */
 void model_set_decay(int32_t shift);
 
-/* All that training changed, MODEL_STATE_BYTES. Setting returns -1, and changes nothing, when the
-   bytes are not a state of this model. */
-void model_get_state(void* state);
-int model_set_state(const void* state);
+/* All that training changed, MODEL_STATE_BYTES, whole or in parts from the first on. Both return
+   -1, and do nothing, when the part is out of range or the first one is of another model. */
+int model_get_state(uint32_t offset, void* to, uint32_t size);
+int model_set_state(uint32_t offset, const void* from, uint32_t size);
 
 /* CRC-32 (zlib's) of the trained tensors, one after the other in the model's order. */
 uint32_t model_state_crc(void);
@@ -117,4 +118,26 @@ uint32_t model_state_crc(void);
 #endif
 
 #endif /* MODEL_H_ */
+"""
+
+
+STATE_FUNCTIONS = """\
+int model_get_state(uint32_t offset, void* to, uint32_t size) {
+  if (offset > sizeof(state) || size > sizeof(state) - offset) return -1;
+  memcpy(to, reinterpret_cast<const uint8_t*>(&state) + offset, size);
+  return 0;
+}
+
+int model_set_state(uint32_t offset, const void* from, uint32_t size) {
+  if (offset > sizeof(state) || size > sizeof(state) - offset) return -1;
+  if (offset < sizeof(state.magic)) {
+    // The first part must hold the whole number that names the model.
+    uint32_t magic;
+    if (offset != 0 || size < sizeof(magic)) return -1;
+    memcpy(&magic, from, sizeof(magic));
+    if (magic != state.magic) return -1;
+  }
+  memcpy(reinterpret_cast<uint8_t*>(&state) + offset, from, size);
+  return 0;
+}
 """

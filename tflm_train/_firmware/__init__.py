@@ -1,0 +1,1 @@
+"""Firmware: sources, images, emulators, the protocol, memory and time plans."""
