@@ -160,17 +160,17 @@ class ConvKernel : public Kernel {
     if (count > 0) simd_->gemm(packed_, scratch, count, out);
   }
 
-  // Copies the pixels under one filter window to a row.
+  // Copies the pixels under one filter window to a row; up to 15 bytes more at its end.
   void GatherRow(const uint8_t* first, int32_t row_pitch, int32_t pixel, uint8_t* row) const {
     const ConvParams& p = setup_.params;
+    const bool together = p.dilation_width == 1;
+    const int32_t runs = together ? 1 : p.filter_width;
+    const int32_t bytes = together ? p.filter_width * pixel : pixel;
     for (int32_t fy = 0; fy < p.filter_height; ++fy, first += p.dilation_height * row_pitch) {
-      if (p.dilation_width == 1) {
-        std::memcpy(row, first, static_cast<size_t>(p.filter_width * pixel));
-        row += p.filter_width * pixel;
-        continue;
-      }
-      for (int32_t fx = 0; fx < p.filter_width; ++fx, row += pixel) {
-        std::memcpy(row, first + fx * p.dilation_width * pixel, static_cast<size_t>(pixel));
+      for (int32_t fx = 0; fx < runs; ++fx, row += bytes) {
+        const uint8_t* from = first + fx * p.dilation_width * pixel;
+        // Fixed-size copies, which need no call.
+        for (int32_t i = 0; i < bytes; i += 16) std::memcpy(row + i, from + i, 16);
       }
     }
   }

@@ -12,11 +12,13 @@ class DepthwiseKernel : public Kernel {
                  "output channels that are a multiple of the input's: " + view.InputName(1));
     taps_ = p.filter_height * p.filter_width;
     if (simd_ != nullptr && setup_.constant_filter && p.output_depth == p.input_depth &&
-        !view.Input(0).constant) {
+        taps_ <= kMaxTaps && !view.Input(0).constant) {
       filter_data_ = view.Constant<int8_t>(1, TensorType::kInt8);
       packed_.Resize(p.output_depth, taps_, simd_->depthwise_swizzled);
       setup_.SetPacked(&packed_.scales);
-      zeros_.assign(static_cast<size_t>(p.input_depth) + 64, static_cast<int8_t>(-p.input_offset));
+      zeros_.assign(static_cast<size_t>(p.output_width) * p.stride_width * p.input_depth,
+                    static_cast<int8_t>(-p.input_offset));
+      FindInside();
       Repack();
     }
   }
@@ -27,12 +29,6 @@ class DepthwiseKernel : public Kernel {
     }
   }
 
-  size_t scratch_bytes() const override {
-    return filter_data_
-               ? sizeof(int8_t*) * static_cast<size_t>(taps_ + 1) * setup_.params.output_width
-               : 0;
-  }
-
   void Run(const Frame& frame) const override {
     for (int32_t s = 0; s < frame.samples; ++s) {
       for (int32_t i = 0; i < setup_.images; ++i) {
@@ -41,41 +37,69 @@ class DepthwiseKernel : public Kernel {
         if (filter_data_ == nullptr) {
           DepthwiseConv2DInt8(setup_.params, in, setup_.filter.At(frame, s), setup_.bias, out);
         } else {
-          RunImage(reinterpret_cast<const int8_t**>(frame.scratch), in, out);
+          RunImage(in, out);
         }
       }
     }
   }
 
  private:
-  void RunImage(const int8_t** taps, const int8_t* in, int8_t* out) const {
+  // Output columns whose taps all lie inside the image: one run of pixels.
+  void RunImage(const int8_t* in, int8_t* out) const {
     const ConvParams& p = setup_.params;
     for (int32_t oy = 0; oy < p.output_height; ++oy) {
-      const int8_t** tap = taps;
-      for (int32_t ox = 0; ox < p.output_width; ++ox) {
-        const int32_t left = ox * p.stride_width - p.pad_left;
-        for (int32_t fy = 0; fy < p.filter_height; ++fy) {
-          const int32_t y = oy * p.stride_height - p.pad_top + fy * p.dilation_height;
-          const bool inside = y >= 0 && y < p.input_height;
-          for (int32_t fx = 0; fx < p.filter_width; ++fx) {
-            const int32_t x = left + fx * p.dilation_width;
-            *tap++ = inside && x >= 0 && x < p.input_width
-                         ? in + (y * p.input_width + x) * p.input_depth
-                         : zeros_.data();
-          }
-        }
-      }
-      simd_->depthwise(packed_, taps, p.output_width, out);
+      RunPixels(in, oy, 0, first_inside_, 1, out);
+      RunPixels(in, oy, first_inside_, last_inside_, last_inside_ - first_inside_, out);
+      RunPixels(in, oy, last_inside_, p.output_width, 1, out);
       out += p.output_width * p.output_depth;
     }
   }
+
+  // Pixels [begin, end) of an output row, `run` at a time.
+  void RunPixels(const int8_t* in, int32_t oy, int32_t begin, int32_t end, int32_t run,
+                 int8_t* out) const {
+    const ConvParams& p = setup_.params;
+    const int8_t* taps[kMaxTaps];
+    for (int32_t ox = begin; ox < end; ox += run) {
+      const int32_t top = oy * p.stride_height - p.pad_top;
+      const int32_t left = ox * p.stride_width - p.pad_left;
+      const int8_t** tap = taps;
+      for (int32_t fy = 0; fy < p.filter_height; ++fy) {
+        const int32_t y = top + fy * p.dilation_height;
+        const bool inside = y >= 0 && y < p.input_height;
+        for (int32_t fx = 0; fx < p.filter_width; ++fx) {
+          const int32_t x = left + fx * p.dilation_width;
+          *tap++ = inside && x >= 0 && x < p.input_width
+                       ? in + (y * p.input_width + x) * p.input_depth
+                       : zeros_.data();
+        }
+      }
+      simd_->depthwise(packed_, taps, run, p.stride_width * p.input_depth,
+                       out + ox * p.output_depth);
+    }
+  }
+
+  // Finds the columns RunImage treats as inside; without any, all are borders.
+  void FindInside() {
+    const ConvParams& p = setup_.params;
+    const int32_t reach = (p.filter_width - 1) * p.dilation_width;
+    first_inside_ = std::min(p.output_width, (p.pad_left + p.stride_width - 1) / p.stride_width);
+    last_inside_ = first_inside_;
+    while (last_inside_ < p.output_width &&
+           last_inside_ * p.stride_width - p.pad_left + reach < p.input_width) {
+      ++last_inside_;
+    }
+  }
+
+  static constexpr int32_t kMaxTaps = 128;
 
   ConvSetup setup_;
   const SimdKernels* simd_;
   int32_t taps_ = 0;
   const int8_t* filter_data_ = nullptr;  // set when weights are packed
   PackedDepthwise packed_;
-  std::vector<int8_t> zeros_;  // a pixel of zero points, for taps outside the image
+  int32_t first_inside_ = 0, last_inside_ = 0;
+  std::vector<int8_t> zeros_;  // a row of zero points, for taps outside the image
 };
 
 }  // namespace

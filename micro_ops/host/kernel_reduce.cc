@@ -1,10 +1,12 @@
 // Pooling, MEAN and SOFTMAX.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "micro_ops/core/mean.h"
 #include "micro_ops/core/pooling.h"
 #include "micro_ops/core/softmax.h"
+#include "micro_ops/core/window.h"
 #include "micro_ops/host/operator_view.h"
 
 namespace tflm_train {
@@ -13,7 +15,7 @@ namespace {
 class PoolKernel : public Kernel {
  public:
   explicit PoolKernel(const OperatorView& view)
-      : average_(view.op().code == Builtin::kAveragePool2D) {
+      : average_(view.op().code == Builtin::kAveragePool2D), simd_(view.simd()) {
     view.CheckCounts(1, 1);
     const Tensor& in = view.Int8Input(0, 4);
     const Tensor& out = view.Int8Output(4);
@@ -55,13 +57,71 @@ class PoolKernel : public Kernel {
       for (int32_t i = 0; i < images_; ++i) {
         const int8_t* in = input_.At(frame, s) + i * in_size;
         int8_t* out = output_.At(frame, s) + i * out_size;
-        average_ ? AveragePool2DInt8(params_, in, out) : MaxPool2DInt8(params_, in, out);
+        if (simd_ != nullptr) {
+          RunRows(in, reinterpret_cast<int32_t*>(frame.scratch), out);
+        } else {
+          average_ ? AveragePool2DInt8(params_, in, out) : MaxPool2DInt8(params_, in, out);
+        }
       }
     }
   }
 
+  size_t scratch_bytes() const override {
+    return simd_ ? 2 * sizeof(int32_t) * static_cast<size_t>(params_.depth) : 0;
+  }
+
  private:
+  // All channels of a window at once.
+  void RunRows(const int8_t* in, int32_t* sums, int8_t* out) const {
+    const PoolParams& p = params_;
+    const int32_t pitch = p.input_width * p.depth;
+    for (int32_t oy = 0; oy < p.output_height; ++oy) {
+      const Window y =
+          MakeWindow(oy * p.stride_height - p.pad_top, 1, p.filter_height, p.input_height);
+      for (int32_t ox = 0; ox < p.output_width; ++ox, out += p.depth) {
+        const Window x =
+            MakeWindow(ox * p.stride_width - p.pad_left, 1, p.filter_width, p.input_width);
+        const int8_t* first = in + (y.origin + y.begin) * pitch + (x.origin + x.begin) * p.depth;
+        const int32_t rows = y.end - y.begin, columns = x.end - x.begin;
+        average_ ? Average(first, rows, columns, pitch, sums, out)
+                 : Maximum(first, rows, columns, pitch, out);
+      }
+    }
+  }
+
+  void Average(const int8_t* first, int32_t rows, int32_t columns, int32_t pitch, int32_t* sums,
+               int8_t* out) const {
+    const int32_t depth = params_.depth, count = rows * columns;
+    simd_->sum_rows(first, columns, depth, depth, sums);
+    for (int32_t r = 1; r < rows; ++r) {
+      simd_->sum_rows(first + r * pitch, columns, depth, depth, sums + depth);
+      for (int32_t c = 0; c < depth; ++c) sums[c] += sums[depth + c];
+    }
+    for (int32_t c = 0; c < depth; ++c) {
+      const int32_t sum = sums[c];
+      const int32_t mean = (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
+      out[c] = static_cast<int8_t>(Clamp(mean, params_.activation_min, params_.activation_max));
+    }
+  }
+
+  void Maximum(const int8_t* first, int32_t rows, int32_t columns, int32_t pitch,
+               int8_t* out) const {
+    const int32_t depth = params_.depth;
+    std::memset(out, params_.activation_min, static_cast<size_t>(depth));
+    for (int32_t r = 0; r < rows; ++r) {
+      for (int32_t x = 0; x < columns; ++x) {
+        simd_->max_row(first + r * pitch + x * depth, depth, out);
+      }
+    }
+    if (params_.activation_max < 127) {
+      for (int32_t c = 0; c < depth; ++c) {
+        out[c] = static_cast<int8_t>(std::min<int32_t>(out[c], params_.activation_max));
+      }
+    }
+  }
+
   bool average_;
+  const SimdKernels* simd_;
   PoolParams params_ = {};
   int32_t images_ = 1;
   Operand input_, output_;
@@ -69,7 +129,7 @@ class PoolKernel : public Kernel {
 
 class MeanKernel : public Kernel {
  public:
-  explicit MeanKernel(const OperatorView& view) {
+  explicit MeanKernel(const OperatorView& view) : simd_(view.simd()) {
     view.CheckCounts(2, 2);
     const Tensor& in = view.Int8Input(0);
     const Tensor& out = view.Int8Output();
@@ -95,17 +155,41 @@ class MeanKernel : public Kernel {
     const Multiplier m =
         view.Scale(static_cast<double>(in.scale[0]) / static_cast<double>(out.scale[0]));
     MeanScale(m.multiplier, m.shift, static_cast<int32_t>(in.elements / kept), &params_);
+    if (rank > 0 && kept == in.shape.back() && !((axes >> (rank - 1)) & 1u)) {
+      channels_ = static_cast<int32_t>(kept);
+      positions_ = static_cast<int32_t>(in.elements / kept);
+    }
     input_ = view.InputOperand(0);
     output_ = view.OutputOperand();
   }
 
   void Run(const Frame& frame) const override {
     for (int32_t s = 0; s < frame.samples; ++s) {
-      MeanInt8(params_, input_.At(frame, s), output_.At(frame, s));
+      const int8_t* in = input_.At(frame, s);
+      int8_t* out = output_.At(frame, s);
+      if (simd_ != nullptr && channels_ > 0) {
+        RunChannels(in, reinterpret_cast<int32_t*>(frame.scratch), out);
+      } else {
+        MeanInt8(params_, in, out);
+      }
     }
   }
 
+  size_t scratch_bytes() const override { return sizeof(int32_t) * static_cast<size_t>(channels_); }
+
  private:
+  // The mean over all positions of each channel.
+  void RunChannels(const int8_t* in, int32_t* sums, int8_t* out) const {
+    simd_->sum_rows(in, positions_, channels_, channels_, sums);
+    for (int32_t c = 0; c < channels_; ++c) {
+      out[c] = Requantize(sums[c] - params_.input_zero_point * positions_, params_.multiplier,
+                          params_.shift, params_.output_zero_point, -128, 127);
+    }
+  }
+
+  const SimdKernels* simd_;
+  // Set when all dimensions but the last, and sizes of 1, are averaged.
+  int32_t channels_ = 0, positions_ = 0;
   MeanParams params_ = {};
   Operand input_, output_;
 };

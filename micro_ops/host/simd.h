@@ -28,9 +28,10 @@ struct SimdKernels {
 
   // Whether depthwise panels hold channels in the order 0-3 8-11 4-7 12-15.
   bool depthwise_swizzled;
-  // `pixels` output pixels; taps[pixel * packed.taps + t] points at the channels tap t reads.
+  // `pixels` output pixels side by side; tap t of the first reads the channels at taps[t], of the
+  // next those `step` bytes further.
   void (*depthwise)(const PackedDepthwise& packed, const int8_t* const* taps, int32_t pixels,
-                    int8_t* out);
+                    int32_t step, int8_t* out);
 
   // out[i] = add(a[i], b[i]).
   void (*add)(const AddParams& params, int32_t n, const int8_t* a, const int8_t* b, int8_t* out);

@@ -25,94 +25,126 @@ TFLM_TRAIN_AVX2 void Convert(const int8_t* x, int32_t n, void* out) {
   Store(o + n - 16, _mm256_cvtepi8_epi16(Load16(x + n - 16)));
 }
 
-// sums[r][16] = bias + products of rows r with one panel of weights.
-template <int kCount>
+// sums[r][16] = bias + products of rows r with one panel of weights, of which only the first
+// 8 * kVectors columns are computed.
+template <int kCount, int kVectors>
 TFLM_TRAIN_AVX2_INLINE void Tile(const int16_t* rows, int32_t stride, const int8_t* panel,
                                  int32_t pairs, const int32_t* bias, int32_t* sums) {
-  __m256i acc[kCount][2];
-  const __m256i bias0 = Load(bias), bias1 = Load(bias + 8);
+  __m256i acc[kCount][kVectors];
+#pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
-    acc[r][0] = bias0;
-    acc[r][1] = bias1;
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) acc[r][v] = Load(bias + 8 * v);
   }
   for (int32_t p = 0; p < pairs; ++p, panel += 2 * kPanel, rows += 2) {
-    const __m256i w0 = _mm256_cvtepi8_epi16(Load16(panel));
-    const __m256i w1 = _mm256_cvtepi8_epi16(Load16(panel + 16));
+    __m256i w[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) w[v] = _mm256_cvtepi8_epi16(Load16(panel + 16 * v));
+#pragma GCC unroll 8
     for (int r = 0; r < kCount; ++r) {
       int32_t pair;
       std::memcpy(&pair, rows + r * stride, sizeof(pair));
       const __m256i x = _mm256_set1_epi32(pair);
-      acc[r][0] = _mm256_add_epi32(acc[r][0], _mm256_madd_epi16(x, w0));
-      acc[r][1] = _mm256_add_epi32(acc[r][1], _mm256_madd_epi16(x, w1));
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        acc[r][v] = _mm256_add_epi32(acc[r][v], _mm256_madd_epi16(x, w[v]));
+      }
     }
   }
+#pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
-    Store(sums + r * kPanel, acc[r][0]);
-    Store(sums + r * kPanel + 8, acc[r][1]);
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) Store(sums + r * kPanel + 8 * v, acc[r][v]);
   }
 }
 
+template <int kVectors>
 TFLM_TRAIN_AVX2 void AnyTile(int32_t count, const int16_t* rows, int32_t stride,
                              const int8_t* panel, int32_t pairs, const int32_t* bias,
                              int32_t* sums) {
   switch (count) {
     case 1:
-      return Tile<1>(rows, stride, panel, pairs, bias, sums);
+      return Tile<1, kVectors>(rows, stride, panel, pairs, bias, sums);
     case 2:
-      return Tile<2>(rows, stride, panel, pairs, bias, sums);
+      return Tile<2, kVectors>(rows, stride, panel, pairs, bias, sums);
     case 3:
-      return Tile<3>(rows, stride, panel, pairs, bias, sums);
+      return Tile<3, kVectors>(rows, stride, panel, pairs, bias, sums);
     case 4:
-      return Tile<4>(rows, stride, panel, pairs, bias, sums);
+      return Tile<4, kVectors>(rows, stride, panel, pairs, bias, sums);
     case 5:
-      return Tile<5>(rows, stride, panel, pairs, bias, sums);
+      return Tile<5, kVectors>(rows, stride, panel, pairs, bias, sums);
     default:
-      return Tile<6>(rows, stride, panel, pairs, bias, sums);
+      return Tile<6, kVectors>(rows, stride, panel, pairs, bias, sums);
   }
 }
 
+// What turns the sums of one panel into outputs.
+struct PanelScale {
+  Scale scale0, scale1;
+  __m256i offset;
+  __m128i low, high;
+};
+
+TFLM_TRAIN_AVX2_INLINE PanelScale MakePanelScale(const PackedScales& s, int32_t channel) {
+  const int32_t* m = s.multiplier.data() + channel;
+  const int32_t* left = s.left_shift.data() + channel;
+  const int32_t* right = s.right_shift.data() + channel;
+  return {MakeScale(Load(m), Load(left), Load(right)),
+          MakeScale(Load(m + 8), Load(left + 8), Load(right + 8)),
+          _mm256_set1_epi32(s.output_offset), _mm_set1_epi8(static_cast<char>(s.activation_min)),
+          _mm_set1_epi8(static_cast<char>(s.activation_max))};
+}
+
 // Sums of `count` rows to `columns` int8 outputs.
-template <bool kLeft>
-TFLM_TRAIN_AVX2_INLINE void RequantizeTile(const PackedScales& s, int32_t channel, int32_t count,
-                                           int32_t columns, int32_t out_stride, const int32_t* sums,
-                                           int8_t* out) {
-  const Scale scale0 =
-      MakeScale(Load(s.multiplier.data() + channel), Load(s.left_shift.data() + channel),
-                Load(s.right_shift.data() + channel));
-  const Scale scale1 =
-      MakeScale(Load(s.multiplier.data() + channel + 8), Load(s.left_shift.data() + channel + 8),
-                Load(s.right_shift.data() + channel + 8));
-  const __m256i offset = _mm256_set1_epi32(s.output_offset);
-  const __m128i low = _mm_set1_epi8(static_cast<char>(s.activation_min));
-  const __m128i high = _mm_set1_epi8(static_cast<char>(s.activation_max));
+template <bool kLeft, bool kFull>
+TFLM_TRAIN_AVX2_INLINE void RequantizeTile(const PanelScale& s, int32_t count, int32_t columns,
+                                           int32_t out_stride, const int32_t* sums, int8_t* out) {
   for (int32_t r = 0; r < count; ++r, sums += kPanel, out += out_stride) {
-    const __m256i v0 = _mm256_add_epi32(Apply<kLeft>(Load(sums), scale0), offset);
-    const __m256i v1 = _mm256_add_epi32(Apply<kLeft>(Load(sums + 8), scale1), offset);
+    const __m256i v0 = _mm256_add_epi32(Apply<kLeft>(Load(sums), s.scale0), s.offset);
+    const __m256i v1 = _mm256_add_epi32(Apply<kLeft>(Load(sums + 8), s.scale1), s.offset);
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v0, v1), 0xd8);
     const __m128i bytes =
         _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-    StoreBytes(out, _mm_min_epi8(_mm_max_epi8(bytes, low), high), columns);
+    StoreBytes(out, _mm_min_epi8(_mm_max_epi8(bytes, s.low), s.high), kFull ? kPanel : columns);
+  }
+}
+
+template <bool kLeft, bool kFull, int kVectors>
+TFLM_TRAIN_AVX2 void GemmPanel(const PackedGemm& p, int32_t channel, const int16_t* a, int32_t rows,
+                               int8_t* out) {
+  const int8_t* panel = p.weights.data() + static_cast<size_t>(channel) * p.depth_padded;
+  const PanelScale scale = MakePanelScale(p.scales, channel);
+  const int32_t stride = p.depth_padded, columns = p.columns - channel;
+  alignas(32) int32_t sums[kRows * kPanel] = {0};
+  for (int32_t r = 0; r < rows; r += kRows) {
+    const int32_t count = std::min(kRows, rows - r);
+    AnyTile<kVectors>(count, a + static_cast<size_t>(r) * stride, stride, panel, stride / 2,
+                      p.scales.bias.data() + channel, sums);
+    RequantizeTile<kLeft, kFull>(scale, count, columns, p.columns, sums,
+                                 out + static_cast<size_t>(r) * p.columns + channel);
+  }
+}
+
+template <bool kLeft>
+TFLM_TRAIN_AVX2_INLINE void GemmPanels(const PackedGemm& p, const int16_t* a, int32_t rows,
+                                       int8_t* out) {
+  for (int32_t c = 0; c < p.columns; c += kPanel) {
+    if (p.columns - c >= kPanel) {
+      GemmPanel<kLeft, true, 2>(p, c, a, rows, out);
+    } else if (p.columns - c > 8) {
+      GemmPanel<kLeft, false, 2>(p, c, a, rows, out);
+    } else {
+      GemmPanel<kLeft, false, 1>(p, c, a, rows, out);
+    }
   }
 }
 
 TFLM_TRAIN_AVX2 void Gemm(const PackedGemm& p, const void* rows_in, int32_t rows, int8_t* out) {
   const int16_t* a = static_cast<const int16_t*>(rows_in);
-  const int32_t stride = p.depth_padded, pairs = p.depth_padded / 2;
-  alignas(32) int32_t sums[kRows * kPanel];
-  for (int32_t c = 0; c < p.columns; c += kPanel) {
-    const int8_t* panel = p.weights.data() + static_cast<size_t>(c) * p.depth_padded;
-    const int32_t columns = std::min(kPanel, p.columns - c);
-    for (int32_t r = 0; r < rows; r += kRows) {
-      const int32_t count = std::min(kRows, rows - r);
-      AnyTile(count, a + static_cast<size_t>(r) * stride, stride, panel, pairs,
-              p.scales.bias.data() + c, sums);
-      int8_t* o = out + static_cast<size_t>(r) * p.columns + c;
-      if (p.scales.any_left_shift) {
-        RequantizeTile<true>(p.scales, c, count, columns, p.columns, sums, o);
-      } else {
-        RequantizeTile<false>(p.scales, c, count, columns, p.columns, sums, o);
-      }
-    }
+  if (p.scales.any_left_shift) {
+    GemmPanels<true>(p, a, rows, out);
+  } else {
+    GemmPanels<false>(p, a, rows, out);
   }
 }
 
@@ -126,8 +158,8 @@ TFLM_TRAIN_AVX2 void GemmSums(const PackedGemm& p, const void* rows_in, int32_t 
     const int32_t columns = std::min(kPanel, p.columns - c);
     for (int32_t r = 0; r < rows; r += kRows) {
       const int32_t count = std::min(kRows, rows - r);
-      AnyTile(count, a + static_cast<size_t>(r) * stride, stride, panel, pairs,
-              p.scales.bias.data() + c, sums);
+      AnyTile<2>(count, a + static_cast<size_t>(r) * stride, stride, panel, pairs,
+                 p.scales.bias.data() + c, sums);
       for (int32_t i = 0; i < count; ++i) {
         std::memcpy(out + static_cast<size_t>(r + i) * p.columns + c, sums + i * kPanel,
                     sizeof(int32_t) * static_cast<size_t>(columns));
@@ -136,44 +168,48 @@ TFLM_TRAIN_AVX2 void GemmSums(const PackedGemm& p, const void* rows_in, int32_t 
   }
 }
 
-// 16 channels of one output pixel. Channels leave the unpacking in the order 0-3 8-11, 4-7 12-15.
-template <bool kLeft>
-TFLM_TRAIN_AVX2_INLINE void DepthwisePanel(const PackedDepthwise& p, int32_t channel,
-                                           const int8_t* const* taps, int32_t pixels, int8_t* out) {
+// Adds the products of a pair of taps. Channels leave the unpacking in the order 0-3 8-11, 4-7
+// 12-15, which is the order of swizzled weights.
+TFLM_TRAIN_AVX2_INLINE void AddTaps(__m256i x0, __m256i x1, const int16_t* w, __m256i* acc0,
+                                    __m256i* acc1) {
+  *acc0 = _mm256_add_epi32(*acc0, _mm256_madd_epi16(_mm256_unpacklo_epi16(x0, x1), Load(w)));
+  *acc1 = _mm256_add_epi32(*acc1, _mm256_madd_epi16(_mm256_unpackhi_epi16(x0, x1), Load(w + 16)));
+}
+
+// 16 channels of a run of output pixels. kTaps: the number of taps when it is known, else 0.
+template <bool kLeft, bool kFull, int kTaps>
+TFLM_TRAIN_AVX2 void DepthwisePanel(const PackedDepthwise& p, int32_t channel,
+                                    const int8_t* const* tap_pointers, int32_t pixels, int32_t step,
+                                    int8_t* out) {
   const PackedScales& s = p.scales;
-  const int32_t columns = std::min(kPanel, p.channels - channel), pairs = (p.taps + 1) / 2;
-  const int16_t* weights = p.weights.data() + static_cast<size_t>(channel) * 2 * pairs;
-  const auto low_half = [&](const AlignedArray<int32_t>& v) TFLM_TRAIN_AVX2 {
-    return LoadPair(v.data() + channel, v.data() + channel + 8);
-  };
-  const auto high_half = [&](const AlignedArray<int32_t>& v) TFLM_TRAIN_AVX2 {
-    return LoadPair(v.data() + channel + 4, v.data() + channel + 12);
-  };
+  const int32_t columns = kFull ? kPanel : p.channels - channel;
+  const int32_t taps = kTaps ? kTaps : p.taps;
+  const int16_t* weights = p.weights.data() + static_cast<size_t>(channel) * (taps + taps % 2);
+  const int32_t* m = s.multiplier.data() + channel;
+  const int32_t* left = s.left_shift.data() + channel;
+  const int32_t* right = s.right_shift.data() + channel;
+  const int32_t* bias = s.bias.data() + channel;
   const Scale scale0 =
-      MakeScale(low_half(s.multiplier), low_half(s.left_shift), low_half(s.right_shift));
-  const Scale scale1 =
-      MakeScale(high_half(s.multiplier), high_half(s.left_shift), high_half(s.right_shift));
-  const __m256i bias0 = low_half(s.bias), bias1 = high_half(s.bias);
+      MakeScale(LoadPair(m, m + 8), LoadPair(left, left + 8), LoadPair(right, right + 8));
+  const Scale scale1 = MakeScale(LoadPair(m + 4, m + 12), LoadPair(left + 4, left + 12),
+                                 LoadPair(right + 4, right + 12));
+  const __m256i bias0 = LoadPair(bias, bias + 8), bias1 = LoadPair(bias + 4, bias + 12);
   const __m256i offset = _mm256_set1_epi32(s.output_offset);
   const __m128i low = _mm_set1_epi8(static_cast<char>(s.activation_min));
   const __m128i high = _mm_set1_epi8(static_cast<char>(s.activation_max));
-  for (int32_t pixel = 0; pixel < pixels; ++pixel, out += p.channels) {
+  ptrdiff_t at = channel;
+  for (int32_t pixel = 0; pixel < pixels; ++pixel, out += p.channels, at += step) {
     __m256i acc0 = bias0, acc1 = bias1;
-    const int16_t* w = weights;
-    int32_t t = 0;
-    for (; t + 1 < p.taps; t += 2, w += 2 * kPanel) {
-      const __m256i x0 = _mm256_cvtepi8_epi16(LoadBytes(taps[t] + channel, columns));
-      const __m256i x1 = _mm256_cvtepi8_epi16(LoadBytes(taps[t + 1] + channel, columns));
-      acc0 = _mm256_add_epi32(acc0, _mm256_madd_epi16(_mm256_unpacklo_epi16(x0, x1), Load(w)));
-      acc1 = _mm256_add_epi32(acc1, _mm256_madd_epi16(_mm256_unpackhi_epi16(x0, x1), Load(w + 16)));
+#pragma GCC unroll 4
+    for (int32_t t = 0; t < taps / 2; ++t) {
+      const __m256i x0 = _mm256_cvtepi8_epi16(LoadBytes(tap_pointers[2 * t] + at, columns));
+      const __m256i x1 = _mm256_cvtepi8_epi16(LoadBytes(tap_pointers[2 * t + 1] + at, columns));
+      AddTaps(x0, x1, weights + 2 * kPanel * t, &acc0, &acc1);
     }
-    if (t < p.taps) {
-      const __m256i x0 = _mm256_cvtepi8_epi16(LoadBytes(taps[t] + channel, columns));
-      const __m256i x1 = _mm256_setzero_si256();
-      acc0 = _mm256_add_epi32(acc0, _mm256_madd_epi16(_mm256_unpacklo_epi16(x0, x1), Load(w)));
-      acc1 = _mm256_add_epi32(acc1, _mm256_madd_epi16(_mm256_unpackhi_epi16(x0, x1), Load(w + 16)));
+    if (taps % 2) {
+      const __m256i x0 = _mm256_cvtepi8_epi16(LoadBytes(tap_pointers[taps - 1] + at, columns));
+      AddTaps(x0, _mm256_setzero_si256(), weights + kPanel * (taps - 1), &acc0, &acc1);
     }
-    taps += p.taps;
     const __m256i v0 = _mm256_add_epi32(Apply<kLeft>(acc0, scale0), offset);
     const __m256i v1 = _mm256_add_epi32(Apply<kLeft>(acc1, scale1), offset);
     const __m256i words = _mm256_packs_epi32(v0, v1);
@@ -183,14 +219,26 @@ TFLM_TRAIN_AVX2_INLINE void DepthwisePanel(const PackedDepthwise& p, int32_t cha
   }
 }
 
-TFLM_TRAIN_AVX2 void Depthwise(const PackedDepthwise& p, const int8_t* const* taps, int32_t pixels,
-                               int8_t* out) {
+template <bool kLeft>
+TFLM_TRAIN_AVX2_INLINE void DepthwisePanels(const PackedDepthwise& p, const int8_t* const* taps,
+                                            int32_t pixels, int32_t step, int8_t* out) {
   for (int32_t c = 0; c < p.channels; c += kPanel) {
-    if (p.scales.any_left_shift) {
-      DepthwisePanel<true>(p, c, taps, pixels, out + c);
+    if (p.channels - c < kPanel) {
+      DepthwisePanel<kLeft, false, 0>(p, c, taps, pixels, step, out + c);
+    } else if (p.taps == 9) {
+      DepthwisePanel<kLeft, true, 9>(p, c, taps, pixels, step, out + c);
     } else {
-      DepthwisePanel<false>(p, c, taps, pixels, out + c);
+      DepthwisePanel<kLeft, true, 0>(p, c, taps, pixels, step, out + c);
     }
+  }
+}
+
+TFLM_TRAIN_AVX2 void Depthwise(const PackedDepthwise& p, const int8_t* const* taps, int32_t pixels,
+                               int32_t step, int8_t* out) {
+  if (p.scales.any_left_shift) {
+    DepthwisePanels<true>(p, taps, pixels, step, out);
+  } else {
+    DepthwisePanels<false>(p, taps, pixels, step, out);
   }
 }
 
