@@ -1,6 +1,7 @@
 """Write a file so that a reader, or a power cut, sees the old one or the new one whole."""
 
 import contextlib
+import glob
 import os
 import tempfile
 from pathlib import Path
@@ -50,3 +51,11 @@ def _sync_folder(folder):
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def remove_with_leftovers(path):
+    """Remove `path` and what writers that were killed half-way left beside it."""
+    path = Path(path)
+    path.unlink(missing_ok=True)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        leftover.unlink(missing_ok=True)

@@ -62,7 +62,7 @@ def run(args):
     """Train, show progress, save the model, the picture and the history."""
     from pathlib import Path
 
-    from converters.atomic import write_bytes_atomically
+    from converters.atomic import remove_with_leftovers, write_bytes_atomically
     from tflm_train import _report
     from tflm_train.cli import _common
     from tflm_train.data import flips_and_crops, split
@@ -86,7 +86,7 @@ def run(args):
         _report.write_history(result.history, args.history)
     if getattr(args, "replay_log", None):
         trainer.log.save(args.replay_log)
-    checkpoint.unlink(missing_ok=True)
+    remove_with_leftovers(checkpoint)
     if result.stopped:
         out.print(f"stopped early: {result.stopped}")
     out.print(f"{output}: weights of epoch {result.best_epoch if args.keep == 'best' else 'last'}; "
