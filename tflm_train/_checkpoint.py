@@ -1,4 +1,4 @@
-"""Checkpoints of a training run: one file, replaced atomically, refused when it is another run's."""
+"""Checkpoints of a training run: one file, replaced atomically, refused when of another run."""
 
 import io
 import json

@@ -134,7 +134,10 @@ class Interpreter:
         parts = list(x) if isinstance(x, (list, tuple)) else [x]
         if len(parts) != len(self.input_specs):
             raise DataError(f"Expected {len(self.input_specs)} inputs, got {len(parts)}")
-        return [self._quantize_one(spec, part) for spec, part in zip(self.input_specs, parts)]
+        return [
+            self._quantize_one(spec, part)
+            for spec, part in zip(self.input_specs, parts, strict=True)
+        ]
 
     def _quantize_one(self, spec, part):
         part = np.asarray(part)

@@ -33,7 +33,7 @@ class Trainer(abc.ABC):
 
     @abc.abstractmethod
     def train_batch(self, data, y):
-        """One step; returns at least `loss` (mean or None) and `samples`, and `correct` if known."""
+        """One step; returns `loss` (mean or None), `samples`, and `correct` if known."""
 
     def train_chunk(self, data, y, indices, batch_size):
         """Steps over `indices` in batches; returns the list of `train_batch` results.

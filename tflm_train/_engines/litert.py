@@ -1,4 +1,4 @@
-"""LiteRT (`ai-edge-litert`) as an engine: portable, close to the device but not bit-exact with it."""
+"""LiteRT (`ai-edge-litert`) as an engine: portable, close to the device, not bit-exact with it."""
 
 from ai_edge_litert import interpreter as litert
 

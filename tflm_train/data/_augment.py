@@ -1,4 +1,4 @@
-"""Random flips and crops that depend on (seed, epoch, sample) only, so a resumed run repeats them."""
+"""Random flips and crops, the same for one (seed, epoch, sample), so a resumed run repeats them."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Data sets by name: what an installed package ships, or keras.datasets where there is a network."""
+"""Data sets by name: what a package ships, or keras.datasets where there is a network."""
 
 import numpy as np
 

@@ -17,9 +17,9 @@ from tflm_train.zo._trainer import ZoOptions
 class FloatZoTrainer(Trainer):
     """Trains dequantised weights in float32 with the perturbations of the int8 trainer.
 
-    A float weight is perturbed by mu weight scales and moved in units of its scale, so `lr` and `mu`
-    mean the same as for `ZoTrainer`; comparing the two shows what integers cost. The result is
-    requantised by `model_bytes`.
+    A float weight is perturbed by mu weight scales and moved in units of its scale, so `lr` and
+    `mu` mean the same as for `ZoTrainer`; comparing the two shows what integers cost. The result
+    is requantised by `model_bytes`.
 
     Args:
       interpreter: the int8 model to start from; not changed.
