@@ -109,12 +109,24 @@ def read_model(raw):
     return model
 
 
-class _AlignedBuilder(flatbuffers.Builder):
-    """Puts byte vectors on 16-byte boundaries, as the schema's `force_align: 16` asks.
+class _StableBuilder(flatbuffers.Builder):
+    """A builder whose bytes depend on the model alone, with byte vectors on 16-byte boundaries.
 
-    The Python generator ignores that attribute, and a microcontroller without unaligned loads
-    faults on an int32 bias at an odd address.
+    The schema asks for `force_align: 16`; the Python generator ignores that attribute, and a
+    microcontroller without unaligned loads faults on an int32 bias at an odd address. Releases
+    before 25.12 let tables of different sizes share a vtable and later ones do not: here they
+    never do, so that every release packs the same bytes.
     """
+
+    def __init__(self, size):
+        super().__init__(size)
+        self._vtables_of_size = {}
+
+    def WriteVtable(self):  # noqa: N802 - flatbuffers' name
+        # What the table's size will be once its vtable offset is in front of it.
+        size = (self.Offset() + 3) // 4 * 4 + 4 - self.objectEnd
+        self.vtables = self._vtables_of_size.setdefault(size, {})
+        return super().WriteVtable()
 
     def StartVector(self, elemSize, numElems, alignment):  # noqa: N802,N803 - flatbuffers' name
         return super().StartVector(elemSize, numElems, 16 if elemSize == 1 else alignment)
@@ -122,7 +134,7 @@ class _AlignedBuilder(flatbuffers.Builder):
 
 def write_model(model):
     """Serialise a `schema.ModelT` to the bytes of a `.tflite` file, constants 16-byte aligned."""
-    builder = _AlignedBuilder(1 << 16)
+    builder = _StableBuilder(1 << 16)
     builder.Finish(model.Pack(builder), FILE_IDENTIFIER)
     return bytes(builder.Output())
 

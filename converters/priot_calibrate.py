@@ -166,29 +166,32 @@ class _Pass:
 
     def backward(self, y, dynamic):
         error = _output_error(self.outputs[-1], self.exponent, y)
-        keep = np.any(error != 0, axis=1)
+        rest = np.arange(len(error))
         for i in range(len(self.net.layers) - 1, -1, -1):
-            layer, x, out = self.net.layers[i], self.inputs[i], self.outputs[i]
-            error = error.reshape(out.shape)
+            layer = self.net.layers[i]
+            error = error.reshape(len(rest), *self.outputs[i].shape[1:])
             if layer.relu:
-                error = np.where(out > 0, error, 0)
-            keep = keep & np.any(error.reshape(len(error), -1) != 0, axis=1)
-            if not np.any(keep):
+                error = np.where(self.outputs[i][rest] > 0, error, 0)
+            # A sample whose error has died out says nothing about the layers below either.
+            alive = np.any(error.reshape(len(error), -1) != 0, axis=1)
+            rest, error = rest[alive], error[alive]
+            if not len(rest):
                 return
+            x = self.inputs[i][rest]
             if layer.kind == "max_pool":
-                error = _pool_backward(error, self.places[i], layer.sizes, x.shape)
+                error = _pool_backward(error, self.places[i][rest], layer.sizes, x.shape)
                 continue
             if not dynamic:
-                bits = _gradient_bits(layer, x[keep], error[keep])
+                bits = _gradient_bits(layer, x, error)
                 self.gradient_values[layer.name] = bits[bits > 0]
             if layer is self.net.weighted()[0]:
                 return
             sums = _linear_backward(error, layer, x.shape)
             shifts = np.full(len(sums), layer.backward_shift)
             if dynamic:
-                shifts = np.maximum(_bits(sums) - 7, 0)
-                seen = keep & (_bits(sums) > 0)
-                self.backward_values[layer.name] = shifts[seen]
+                bits = _bits(sums)
+                shifts = np.maximum(bits - 7, 0)
+                self.backward_values[layer.name] = shifts[bits > 0]
             error = np.clip(_half_up(sums, shifts), -127, 127).astype(np.float64)
 
 
