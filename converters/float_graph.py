@@ -16,6 +16,10 @@ from converters.quiet import import_keras, import_tensorflow, quiet_native_outpu
 
 _TOKEN = re.compile(r"TflmLayer(\d+)z")
 _RENAME_LOCK = threading.Lock()
+# TensorFlow operators that may be fused into the linear one before them.
+_FUSED_TYPES = frozenset(
+    "Identity BiasAdd Add AddV2 Sub Mul Relu Relu6 FusedBatchNormV3 Squeeze Minimum Maximum".split()
+)
 
 
 @dataclasses.dataclass
@@ -82,7 +86,11 @@ def _keras_call(model):
             )
     dtypes = [getattr(x.dtype, "name", x.dtype) for x in inputs]
 
+    structure = getattr(model, "_inputs_struct", None)
+
     def call(*tensors):
+        if isinstance(structure, dict):
+            return model(keras.tree.pack_sequence_as(structure, tensors), training=False)
         return model(list(tensors) if len(tensors) > 1 else tensors[0], training=False)
 
     return call, [(1,) + shape[1:] for shape in shapes], dtypes, names
@@ -222,16 +230,25 @@ def _convert(call, shapes, dtypes, names, tokens, classes):
     except Exception as error:  # noqa: BLE001 - TensorFlow raises whatever it likes here
         raise ConversionError(_tensorflow_error(error, tokens)) from error
     parsed = read_model(raw)
-    scopes = {
-        output.name.split(":")[0]: output.op.inputs[0].op.name
-        for output in frozen.outputs
-        if output.op.type == "Identity" and len(output.op.inputs)
-    }
+    scopes = {output.name.split(":")[0]: _scopes_behind(output.op) for output in frozen.outputs}
     layers = {
         index: _layers_of(scopes.get(tensor_name(tensor), tensor_name(tensor)), tokens)
         for index, tensor in enumerate(parsed.subgraphs[0].tensors)
     }
     return FloatGraph(parsed, raw, layers, classes, _ordered_inputs(parsed, names))
+
+
+def _scopes_behind(op):
+    """Fused name of an output, which TensorFlow calls `Identity`: all up to the linear operator."""
+    scopes = []
+    while op.type in _FUSED_TYPES:
+        if op.type != "Identity":
+            scopes.append(op.name)
+        inputs = [x.op for x in op.inputs if x.op.type != "Const"]
+        if len(inputs) != 1:
+            return ";".join(scopes)
+        op = inputs[0]
+    return ";".join([*scopes, op.name])
 
 
 def _ordered_inputs(model, names):
@@ -265,8 +282,9 @@ def _tensorflow_error(error, tokens):
     text = _TOKEN.sub(lambda match: tokens.get(match.group(0), match.group(0)), str(error))
     layers = {tokens[m.group(0)]: None for m in _TOKEN.finditer(str(error)) if m.group(0) in tokens}
     where = f" (layers: {', '.join(layers)})" if layers else ""
-    lines = [line for line in text.splitlines() if line.strip()] or [""]
+    # Keras puts the cause on the lines behind "Exception encountered ...".
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return (
         f"Expected a model TensorFlow can lower to TFLite{where}, got {type(error).__name__}: "
-        f"{lines[0]}"
+        f"{' '.join(lines[:3])}"
     )

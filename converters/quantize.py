@@ -158,7 +158,7 @@ def _activation_quantizations(model, ranges, options):
         spans[root] = (min(low, old[0]), max(high, old[1]))
         members.setdefault(root, []).append(index)
     logits = groups[logits_tensor(model)]
-    result = {}
+    result, still = {}, []
     for root, (low, high) in spans.items():
         names = ", ".join(tensor_name(subgraph.tensors[i]) or str(i) for i in members[root])
         if root in fixed:
@@ -171,10 +171,7 @@ def _activation_quantizations(model, ranges, options):
             result[root] = PROBABILITY
             continue
         if max(high, 0) - min(low, 0) < _NO_RANGE:
-            _LOGGER.warning(
-                "tensor %s stayed at 0 over the whole calibration: its range is taken as [-1, 1]",
-                names,
-            )
+            still.append(names)
             low, high = -1.0, 1.0
         headroom = options.logit_headroom if root == logits else 1.0
         quantization = activation_quantization(
@@ -189,6 +186,11 @@ def _activation_quantizations(model, ranges, options):
             )
             quantization = Quantization((_LEAST_SOFTMAX_SCALE,), quantization.zero_point)
         result[root] = quantization
+    if still:
+        _LOGGER.warning(
+            "tensor %s stayed at 0 over the whole calibration: its range is taken as [-1, 1]",
+            ", ".join(still),
+        )
     return {index: result[root] for index, root in groups.items()}
 
 

@@ -146,3 +146,44 @@ def test_constants_of_equal_value_do_not_share_a_buffer_that_training_changes(ke
     result = converted(model, calibration=np.random.default_rng(0).random((8, 4)))
     assert result.tensor("a/kernel").buffer != result.tensor("b/kernel").buffer
     assert constant(result.model, result.tensor("b/kernel")).max() == 126
+
+
+def test_the_last_layer_keeps_its_name_behind_a_separate_activation(keras, converted):
+    class Doubled(keras.layers.Layer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.inner = keras.layers.Dense(3, name="inner")
+
+        def call(self, x):
+            return self.inner(x) * 2
+
+    model = keras.Sequential([keras.Input((4,)), Doubled(), keras.layers.ReLU()])
+    info = converted(model, calibration=np.random.default_rng(0).random((8, 4))).info
+    assert [t.layer for t in info.trainable] == ["inner"]
+
+
+def test_inputs_given_as_a_dict_come_in_the_order_of_the_model(keras, converted):
+    a, b = keras.Input((4,), name="a"), keras.Input((3,), name="b")
+    joined = keras.layers.Concatenate()([a, b])
+    model = keras.Model({"b": b, "a": a}, keras.layers.Dense(2)(joined))
+    rng = np.random.default_rng(0)
+    result = converted(model, calibration={"a": rng.random((8, 4)), "b": rng.random((8, 3))})
+    shapes = {
+        tensor_name(result.graph.tensors[i]): list(result.graph.tensors[i].shape)
+        for i in result.graph.inputs
+    }
+    assert shapes == {"a": [1, 4], "b": [1, 3]}
+
+
+def test_nested_models_and_several_outputs_convert(keras, converted):
+    layers = keras.layers
+    inner = keras.Sequential(
+        [keras.Input((4,)), layers.Dense(5, activation="relu", name="i1")], name="inner"
+    )
+    x = keras.Input((4,))
+    y = inner(x)
+    model = keras.Model(x, [layers.Dense(2, activation="softmax", name="p")(y), layers.Dense(3)(y)])
+    result = converted(model, calibration=np.random.default_rng(0).random((8, 4)), trainable="i1,p")
+    assert [t.layer for t in result.info.trainable] == ["i1", "p"]
+    assert len(result.graph.outputs) == 2
+    assert result.info.options["logits_name"] == "p/fully_connected"
