@@ -95,8 +95,8 @@ class Emulator:
             command = ["node", str(_ASSETS / "rp2040_run.mjs"), str(_rp2040js()), str(image),
                        str(max_instructions)]  # fmt: skip
         else:
-            command = ["qemu-system-arm", "-M", "mps3-an547", "-display", "none", "-monitor", "none",
-                       "-serial", "stdio", "-semihosting-config", "enable=on,target=native",
+            command = ["qemu-system-arm", "-M", "mps3-an547", "-display", "none", "-monitor",
+                       "none", "-serial", "stdio", "-semihosting-config", "enable=on,target=native",
                        "-kernel", str(image)]  # fmt: skip
             if plugin:
                 command += ["-plugin", plugin, "-d", "plugin", "-D", "/dev/stderr"]

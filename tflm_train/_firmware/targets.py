@@ -110,7 +110,7 @@ def micro_ops_root():
 
 
 def kernel_sources(target):
-    """Sources below `micro_ops_root()` that an image of `target` is linked from, without a board."""
+    """Sources that an image of `target` is linked from, without those of its board."""
     root = micro_ops_root()
     folders = ["core", "trainer"]
     sources = [p for folder in folders for p in sorted((root / "micro_ops" / folder).glob("*.cc"))]
