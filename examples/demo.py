@@ -3,9 +3,9 @@
   python examples/demo.py --output out/demo
 
 A CNN trained on upright MNIST digits is converted to int8 with fixed scales and evaluated on
-held-out digits turned by 30 degrees, where it fails; then its last layer is fine-tuned in integers with
-forward passes alone (ZO with QScheduler). Digits for training, for choosing the epoch and for the
-final figure are three disjoint sets.
+held-out digits turned by 30 degrees, where it fails; then its last layer is fine-tuned in integers
+with forward passes alone (ZO with QScheduler). Digits for training, for choosing the epoch and for
+the final figure are three disjoint sets.
 """
 
 import argparse

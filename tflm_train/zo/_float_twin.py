@@ -69,7 +69,7 @@ class FloatZoTrainer(Trainer):
             raise TrainingError(f"step {self._step}: Expected a finite loss, got {base}")
         rate = self._rate(q, d)
         for slot, z in zip(self._slots, signs, strict=True):
-            gradient = np.tensordot(d * rate / q, np.array(z, np.float32), 1)
+            gradient = np.tensordot((d * rate / q).astype(np.float32), np.array(z), 1)
             slot.momentum = options.momentum * slot.momentum + gradient
             slot.steps = slot.steps - slot.momentum
         self._step += 1
