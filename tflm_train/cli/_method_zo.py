@@ -17,7 +17,12 @@ def add_arguments(group):
     group.add_argument("--q-alpha", type=float, default=2.0, help="its factor (default 2)")
     group.add_argument("--q-patience", type=int, default=5, help="its patience (default 5)")
     group.add_argument("--q-tau", type=float, default=1e-3, help="its threshold (default 0.001)")
-    group.add_argument("--mu", type=int, default=1, help="perturbation in weight steps (default 1)")
+    group.add_argument(
+        "--mu",
+        type=int,
+        help="zo: perturbation in weight steps (default 1); priot, niti: the largest entry of an "
+        "update is about 2^MU (default: the model's)",
+    )
     group.add_argument("--lr", type=float, default=0.5, help="learning rate (default 0.5)")
     group.add_argument(
         "--normalize",
@@ -55,7 +60,7 @@ def make_trainer(args, method, samples, batch_size):
     options = {
         "scheduler": scheduler,
         "q": args.q,
-        "mu": args.mu,
+        "mu": 1 if args.mu is None else args.mu,
         "lr": args.lr,
         "normalize": args.normalize,
         "lr_per_q": args.lr_per_q,

@@ -1,0 +1,86 @@
+"""Pre-train the reference nets of the integer-only methods on upright MNIST and save them as `.h5`.
+
+  python examples/pretrain_tiny_cnn.py --arch tiny_cnn --output examples/models/tiny_cnn.h5
+  python examples/pretrain_tiny_cnn.py --arch tiny_cnn_s2 --output examples/models/tiny_cnn_s2.h5
+
+`tiny_cnn` and `tiny_cnn_s2` have 52,092 weights each and no biases, as the PRIOT paper's memory
+figures ask for. Trained on MNIST train images 0 to 49,999: the other 10,000 are where the rotated
+training and validation images come from, so training on them is a transfer to new images. Without a
+full MNIST file the built-in digits are used, and the script says so.
+"""
+
+import argparse
+
+import keras
+import numpy as np
+
+from tflm_train.priot.datasets import mnist_source
+
+PRETRAINING_IMAGES = 50_000
+
+
+def make_model(arch, *, width=1.0):
+    """`tiny_cnn` (pools), `tiny_cnn_s2` (strides, no pools) or `vgg11` for 32x32x3 images."""
+    layers = keras.layers
+    conv = {"kernel_size": 3, "padding": "same", "activation": "relu", "use_bias": False}
+    if arch == "vgg11":
+        body = [keras.Input((32, 32, 3), name="image")]
+        number = 0
+        for step in (64, "p", 128, "p", 256, 256, "p", 512, 512, "p", 512, 512, "p"):
+            if step == "p":
+                body.append(layers.MaxPooling2D(name=f"pool{number}"))
+            else:
+                number += 1
+                body.append(layers.Conv2D(int(step * width), name=f"conv{number}",
+                                          kernel_initializer="he_normal", **conv))  # fmt: skip
+        body += [layers.Flatten(name="flatten"), layers.Dropout(0.3, name="dropout")]
+        body += [layers.Dense(10, use_bias=False, name="logits")]
+        return keras.Sequential(body, name=arch)
+    strides = {"tiny_cnn": 1, "tiny_cnn_s2": 2}[arch]
+    pools = strides == 1
+    return keras.Sequential(
+        [
+            keras.Input((28, 28, 1), name="image"),
+            layers.Conv2D(16, strides=strides, name="conv1", **conv),
+            *([layers.MaxPooling2D(name="pool1")] if pools else []),
+            layers.Conv2D(32, strides=strides, name="conv2", **conv),
+            *([layers.MaxPooling2D(name="pool2")] if pools else []),
+            layers.Flatten(name="flatten"),
+            layers.Dropout(0.3, name="dropout"),
+            layers.Dense(30, activation="relu", use_bias=False, name="dense1"),
+            layers.Dense(10, use_bias=False, name="logits"),
+        ],
+        name=arch,
+    )
+
+
+def main():
+    """Train and save."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--arch", default="tiny_cnn", choices=["tiny_cnn", "tiny_cnn_s2"])
+    parser.add_argument("--data", help="an .npz with x_train, y_train, x_test, y_test")
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    keras.utils.set_random_seed(args.seed)
+    source = mnist_source(args.data)
+    count = min(PRETRAINING_IMAGES, len(source.x_train) * 5 // 6)
+    # The device feeds x >> 1 with scale 2^-7: the same numbers as x / 256.
+    x = (source.x_train[:count, ..., None] / 256.0).astype(np.float32)
+    model = make_model(args.arch)
+    steps = args.epochs * -(-count // 128)
+    model.compile(
+        keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(2e-3, steps)),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    model.fit(x, source.y_train[:count], batch_size=128, epochs=args.epochs, verbose=2)
+    test = (source.x_test[..., None] / 256.0).astype(np.float32)
+    _, accuracy = model.evaluate(test, source.y_test, verbose=0)
+    model.save(args.output, include_optimizer=False)
+    print(f"{source.name}: upright accuracy on {len(test)} test images: {accuracy:.4f}")
+
+
+if __name__ == "__main__":
+    main()
