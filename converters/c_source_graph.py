@@ -172,7 +172,8 @@ class GraphSource:
         )
         files = data_files(self.constants)
         files["model.cc"] = (
-            f'{HEADER}#include "model.h"\n\n#include <cstring>\n\n{includes}#include "model_data.h"\n'
+            f'{HEADER}#include "model.h"\n\n#include <cstring>\n\n{includes}'
+            '#include "model_data.h"\n'
             "\nnamespace {\n\nusing namespace tflm_train;\n\n"
             f"{''.join(memory)}\n{tables}\n{state}{functions}}}  // namespace\n\n{interface}"
         )
@@ -351,8 +352,8 @@ int model_train_batch(const int8_t* const* inputs, const int32_t* labels, int32_
   for (int32_t i = 0; i < count; ++i) {{
     if (labels[i] < 0 || labels[i] >= {classes}) return -1;
 {gather}  }}
-  ZoBatch batch = {{RunSample, const_cast<int8_t**>(const_cast<const int8_t**>(inputs)), count, {classes},
-                   labels, nullptr, {self.zo.loss_multiplier}}};
+  ZoBatch batch = {{RunSample, const_cast<int8_t**>(const_cast<const int8_t**>(inputs)), count,
+                   {classes}, labels, nullptr, {self.zo.loss_multiplier}}};
   const int32_t q = QSchedulerQ(kSchedule, state.scheduler);
   return ZoStep(kConfig, batch, q, &state.zo, &result) ? 1 : -1;
 }}
