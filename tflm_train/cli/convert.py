@@ -162,12 +162,18 @@ def check_output(output):
     """Refuse an output that cannot be written, before minutes of conversion.
 
     Raises:
-      ConversionError: its folder does not exist, or it is a folder.
+      ConversionError: its folder does not exist or is read-only, or it is a folder itself.
     """
+    import os
+
     from converters.errors import ConversionError
 
     if not output.parent.is_dir():
         raise ConversionError(f"Expected an existing folder for the output, got {output.parent}")
+    if not os.access(output.parent, os.W_OK):
+        raise ConversionError(
+            f"Expected a folder that can be written, got {output.parent}: give --output elsewhere"
+        )
     if output.is_dir():
         raise ConversionError(f"Expected a file name as output, got the folder {output}")
 
