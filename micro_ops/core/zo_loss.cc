@@ -11,22 +11,20 @@ int32_t Interpolate(const int32_t* table, uint32_t index, uint32_t fraction) {
   return low + (((table[index + 1] - low) * static_cast<int32_t>(fraction)) >> 8);
 }
 
-// 2^-(t / 65536) in units of 2^-20; terms below one unit are 0.
-uint32_t Exp2Negative(uint32_t t) {
+}  // namespace
+
+uint32_t ZoExp2Negative(uint32_t t) {
   const uint32_t exponent = t >> 16;
   if (exponent > 20) return 0;
   return static_cast<uint32_t>(Interpolate(kZoExp2Table, (t >> 8) & 255u, t & 255u)) >> exponent;
 }
 
-// log2(s / 2^20) * 65536 for s >= 2^20.
-int32_t Log2(uint32_t s) {
+int32_t ZoLog2(uint32_t s) {
   int32_t bits = 31;
   while (!(s >> bits)) --bits;
   const uint32_t mantissa = (s << (31 - bits)) & 0x7fffffffu;
   return (bits - 20) * 65536 + Interpolate(kZoLog2Table, mantissa >> 23, (mantissa >> 15) & 255u);
 }
-
-}  // namespace
 
 int64_t ZoCrossEntropy(const int8_t* logits, int32_t classes, int32_t label, int32_t mult) {
   int32_t highest = logits[0];
@@ -35,9 +33,9 @@ int64_t ZoCrossEntropy(const int8_t* logits, int32_t classes, int32_t label, int
   }
   uint32_t sum = 0;
   for (int32_t i = 0; i < classes; ++i) {
-    sum += Exp2Negative(static_cast<uint32_t>((highest - logits[i]) * mult));
+    sum += ZoExp2Negative(static_cast<uint32_t>((highest - logits[i]) * mult));
   }
-  return static_cast<int64_t>(Log2(sum)) + static_cast<int64_t>(highest - logits[label]) * mult;
+  return static_cast<int64_t>(ZoLog2(sum)) + static_cast<int64_t>(highest - logits[label]) * mult;
 }
 
 int64_t ZoSquaredError(const int8_t* output, const int8_t* target, int32_t size) {

@@ -10,6 +10,11 @@ namespace tflm_train {
 constexpr int32_t kZoMaxLossMult = (1 << 23) - 1;
 constexpr int32_t kZoMaxClasses = 4095;
 
+// The two functions of the cross-entropy: 2^-(t / 65536) in units of 2^-20, 0 below one unit; and
+// log2(s / 2^20) * 65536 for s >= 2^20.
+uint32_t ZoExp2Negative(uint32_t t);
+int32_t ZoLog2(uint32_t s);
+
 // Cross-entropy of one sample in units of 2^-16 bit.
 // mult: logits scale * log2(e) * 2^16, 1 .. kZoMaxLossMult; classes: 1 .. kZoMaxClasses;
 // label: 0 .. classes - 1. Trusted: the callers check once, not per sample.

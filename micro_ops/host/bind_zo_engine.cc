@@ -182,13 +182,13 @@ nb::dict Train(Engine& engine, nb::dict feeds, int32_t first_op, int32_t logits_
   Require(rates.size() == steps,
           std::to_string(steps) + " rates, got " + std::to_string(rates.size()));
   for (size_t i = 0; i < rates.size(); ++i) {
-    Require(normalize == "raw" || rates.data()[i] <= (1u << 24),
-            "a learning rate of at most 256 weight steps");
+    if (normalize == "raw" || rates.data()[i] <= (1u << 24)) continue;
+    throw std::invalid_argument("Expected a learning rate of at most 256 weight steps");
   }
   for (size_t i = 0; i < indices.size(); ++i) {
-    Require(indices.data()[i] >= 0 && indices.data()[i] < arrays.batch().samples,
-            "indices below " + std::to_string(arrays.batch().samples) + ", got " +
-                std::to_string(indices.data()[i]));
+    if (indices.data()[i] >= 0 && indices.data()[i] < arrays.batch().samples) continue;
+    throw std::invalid_argument("Expected indices below " + std::to_string(arrays.batch().samples) +
+                                ", got " + std::to_string(indices.data()[i]));
   }
   ZoTrace trace;
   trace.mean_square = mean_square;

@@ -65,11 +65,14 @@ class Engine {
   // Run for a caller that holds the lock.
   void RunLocked(int32_t first, int32_t last, const std::vector<Feed>& feeds,
                  const std::vector<Fetch>& fetches, int32_t samples);
-  // Index of the only operator reading the tensor, -1 when there is none or more.
-  int32_t OnlyReader(int32_t tensor) const;
   Kernel* kernel(int32_t op) { return kernels_[op].get(); }
 
   void CheckTensor(int32_t tensor) const;
+  // Values of one sample of an activation, checked.
+  int32_t Outputs(int32_t tensor) const {
+    CheckTensor(tensor);
+    return static_cast<int32_t>(model_.tensors[tensor].elements);
+  }
   // Refuses constants whose values shaped the kernels (axes, paddings, shapes).
   void CheckWritable(int32_t tensor) const;
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "micro_ops/core/fully_connected.h"
 #include "micro_ops/host/aligned.h"
 #include "micro_ops/host/model.h"
 #include "micro_ops/host/simd.h"
@@ -31,6 +32,15 @@ struct Operand {
   }
 };
 
+// What a trainer needs to know of a dense layer.
+struct DenseLayer {
+  const FullyConnectedParams* params;
+  int32_t rows;              // input vectors of one sample
+  const PackedGemm* packed;  // nullptr for the portable kernel
+  const int8_t* filter;
+  const int32_t* bias;  // may be nullptr
+};
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -39,6 +49,8 @@ class Kernel {
   virtual size_t scratch_bytes() const { return 0; }
   // Takes changed constants into packed copies; a kernel that keeps none needs nothing.
   virtual void Repack() {}
+  // Fills *layer and returns true when the kernel is a dense layer with constant weights.
+  virtual bool Dense(DenseLayer* /*layer*/) const { return false; }
 };
 
 // What kernels are made from. `constants` holds the data of each buffer and stays where it is for

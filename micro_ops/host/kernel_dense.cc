@@ -33,8 +33,9 @@ class DenseKernel : public Kernel {
     input_ = view.InputOperand(0);
     filter_ = view.InputOperand(1);
     output_ = view.OutputOperand();
+    if (filter.constant) constant_filter_ = view.Constant<int8_t>(1, TensorType::kInt8);
     if (simd_ != nullptr && filter.constant && !input.constant) {
-      filter_data_ = view.Constant<int8_t>(1, TensorType::kInt8);
+      filter_data_ = constant_filter_;
       packed_.Resize(params_.output_depth, params_.input_depth, simd_->depth_step);
       packed_.scales.SetScales(params_.output_depth, params_.multiplier, params_.shift,
                                params_.channel_step);
@@ -49,6 +50,11 @@ class DenseKernel : public Kernel {
     if (filter_data_ != nullptr) {
       packed_.Pack(filter_data_, bias_, params_.input_offset - simd_->input_bias);
     }
+  }
+
+  bool Dense(DenseLayer* layer) const override {
+    *layer = {&params_, rows_, filter_data_ ? &packed_ : nullptr, constant_filter_, bias_};
+    return constant_filter_ != nullptr;
   }
 
   size_t scratch_bytes() const override {
@@ -106,6 +112,7 @@ class DenseKernel : public Kernel {
   FullyConnectedParams params_ = {};
   ChannelScales scales_;
   int32_t rows_ = 0;
+  const int8_t* constant_filter_ = nullptr;
   const int8_t* filter_data_ = nullptr;  // set when weights are packed
   const int32_t* bias_ = nullptr;
   PackedGemm packed_;

@@ -34,21 +34,27 @@ void PackedGemm::Resize(int32_t new_columns, int32_t new_depth, int32_t step) {
 }
 
 void PackedGemm::Pack(const int8_t* filter, const int32_t* bias, int32_t input_offset) {
-  const int32_t step = depth_step;
+  switch (depth_step) {
+    case 2:
+      return PackSteps<2>(filter, bias, input_offset);
+    case 4:
+      return PackSteps<4>(filter, bias, input_offset);
+  }
+}
+
+template <int32_t kStep>
+void PackedGemm::PackSteps(const int8_t* filter, const int32_t* bias, int32_t input_offset) {
   for (int32_t c = 0; c < columns; ++c) {
     int8_t* panel = weights.data() + static_cast<size_t>(c / kPanel) * kPanel * depth_padded +
-                    c % kPanel * step;
+                    c % kPanel * kStep;
     const int8_t* row = filter + static_cast<size_t>(c) * depth;
     int32_t sum = 0;
+    for (int32_t d = 0; d < depth; ++d) sum += row[d];
     int32_t d = 0;
-    for (; d + step <= depth; d += step, panel += kPanel * step) {
-      std::memcpy(panel, row + d, static_cast<size_t>(step));
-      for (int32_t i = 0; i < step; ++i) sum += row[d + i];
+    for (; d + kStep <= depth; d += kStep, panel += kPanel * kStep) {
+      std::memcpy(panel, row + d, static_cast<size_t>(kStep));
     }
-    for (int32_t i = 0; d + i < depth; ++i) {
-      panel[i] = row[d + i];
-      sum += row[d + i];
-    }
+    for (int32_t i = 0; d + i < depth; ++i) panel[i] = row[d + i];
     scales.bias[c] = static_cast<int32_t>((bias ? static_cast<uint32_t>(bias[c]) : 0u) +
                                           static_cast<uint32_t>(sum * input_offset));
   }

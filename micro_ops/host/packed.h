@@ -34,6 +34,10 @@ struct PackedGemm {
   void Resize(int32_t columns, int32_t depth, int32_t depth_step);
   // input_offset: what is added to every stored input element to get its value.
   void Pack(const int8_t* filter, const int32_t* bias, int32_t input_offset);
+
+ private:
+  template <int32_t kStep>
+  void PackSteps(const int8_t* filter, const int32_t* bias, int32_t input_offset);
 };
 
 // Filter [taps][channels] as panels [channel / 16][tap / 2][16][2] of int16; padding is zero.

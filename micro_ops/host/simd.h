@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "micro_ops/core/elementwise.h"
+#include "micro_ops/core/zo_update.h"
 #include "micro_ops/host/packed.h"
 
 namespace tflm_train {
@@ -23,8 +24,9 @@ struct SimdKernels {
   void (*convert)(const int8_t* x, int32_t n, void* out);
   // out[row][column] for `rows` rows of `columns`, requantised.
   void (*gemm)(const PackedGemm& packed, const void* rows_in, int32_t rows, int8_t* out);
-  // The same without requantisation: int32 sums with the folded bias.
-  void (*gemm_sums)(const PackedGemm& packed, const void* rows_in, int32_t rows, int32_t* out);
+  // The same without requantisation: int32 sums with the folded bias, rows `pitch` apart.
+  void (*gemm_sums)(const PackedGemm& packed, const void* rows_in, int32_t rows, int32_t pitch,
+                    int32_t* out);
 
   // Whether depthwise panels hold channels in the order 0-3 8-11 4-7 12-15.
   bool depthwise_swizzled;
@@ -39,6 +41,21 @@ struct SimdKernels {
   void (*sum_rows)(const int8_t* x, int32_t rows, int32_t pitch, int32_t channels, int32_t* sums);
   // highest[i] = max(highest[i], x[i]).
   void (*max_row)(const int8_t* x, int32_t n, int8_t* highest);
+
+  // Zeroth-order steps. z[j] = +-1 for j < size, up to 31 bytes more behind; micro_ops/core/
+  // zo_perturb.h says which.
+  void (*expand_signs)(uint32_t key, uint32_t first_block, uint32_t size, int8_t* z);
+  // out[sample * columns + c] = sum of z[c * depth + i] * x[sample * depth_padded + i]; x is
+  // unsigned and 0 behind depth, depth_padded a multiple of 32, z readable 31 bytes behind its end.
+  void (*sign_sums)(const uint8_t* x, int32_t samples, int32_t depth, int32_t depth_padded,
+                    const int8_t* z, int32_t columns, int32_t* out);
+  // Requantises rows of RoundUp(columns, 16) sums to rows of `columns` bytes.
+  void (*requantize)(const PackedScales& scales, int32_t columns, int32_t rows, const int32_t* sums,
+                     int8_t* out);
+  // w[j] += delta * z_j, as ZoPerturbInt8.
+  void (*perturb)(int8_t* w, uint32_t size, uint32_t key, uint32_t first_block, int32_t delta);
+  // ZoUpdateInt8 for unit 1.
+  uint32_t (*update)(const ZoUpdateParams& params, int8_t* w, int32_t* momentum, uint32_t size);
 };
 
 // Names this machine can run, the fastest first; the last is "portable".

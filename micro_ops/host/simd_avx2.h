@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "micro_ops/core/zo_update.h"
 #include "micro_ops/host/packed.h"
 
 #define TFLM_TRAIN_AVX2 __attribute__((target("avx2")))
@@ -86,6 +87,20 @@ TFLM_TRAIN_AVX2_INLINE __m128i LoadBytes(const int8_t* in, int32_t count) {
   std::memcpy(bytes, in, static_cast<size_t>(count));
   return _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
 }
+
+// simd_avx2_gemm.cc
+void Convert(const int8_t* x, int32_t n, void* out);
+void Gemm(const PackedGemm& p, const void* rows_in, int32_t rows, int8_t* out);
+void GemmSums(const PackedGemm& p, const void* rows_in, int32_t rows, int32_t pitch, int32_t* out);
+void Requantize(const PackedScales& s, int32_t columns, int32_t rows, const int32_t* sums,
+                int8_t* out);
+
+// simd_avx2_zo.cc
+void ExpandSigns(uint32_t key, uint32_t first_block, uint32_t size, int8_t* z);
+void SignSums(const uint8_t* x, int32_t samples, int32_t depth, int32_t depth_padded,
+              const int8_t* z, int32_t columns, int32_t* out);
+void Perturb(int8_t* w, uint32_t size, uint32_t key, uint32_t first_block, int32_t delta);
+uint32_t Update(const ZoUpdateParams& params, int8_t* w, int32_t* momentum, uint32_t size);
 
 }  // namespace avx2
 }  // namespace tflm_train

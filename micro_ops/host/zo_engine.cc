@@ -7,6 +7,7 @@
 #include "micro_ops/core/counter_rng.h"
 #include "micro_ops/core/zo_loss.h"
 #include "micro_ops/core/zo_perturb.h"
+#include "micro_ops/host/zo_dense.h"
 
 namespace tflm_train {
 
@@ -21,8 +22,6 @@ struct ZoEngine::Slot {
   int32_t* biases() const { return reinterpret_cast<int32_t*>(data); }
 };
 
-struct ZoEngine::DensePath {};
-
 namespace {
 
 void Require(bool ok, const std::string& expectation) {
@@ -31,12 +30,35 @@ void Require(bool ok, const std::string& expectation) {
 
 }  // namespace
 
-ZoEngine::ZoEngine(Engine* engine, const ZoProblem& problem) : engine_(engine), problem_(problem) {
+ZoLossTable::ZoLossTable(ZoLoss loss, int32_t mult, int32_t outputs)
+    : loss_(loss), mult_(mult), outputs_(outputs), terms_(256, 0) {
+  if (loss != ZoLoss::kCrossEntropy) return;
+  for (uint32_t i = 0; i < 256; ++i) terms_[i] = ZoExp2Negative(i * static_cast<uint32_t>(mult));
+}
+
+int64_t ZoLossTable::Sum(const int8_t* logits, const ZoBatch& batch) const {
+  int64_t total = 0;
+  for (int32_t i = 0; i < batch.samples; ++i, logits += outputs_) {
+    if (loss_ == ZoLoss::kSquaredError) {
+      total += ZoSquaredError(logits, batch.targets + static_cast<size_t>(i) * outputs_, outputs_);
+      continue;
+    }
+    const int32_t highest = *std::max_element(logits, logits + outputs_);
+    uint32_t sum = 0;
+    for (int32_t c = 0; c < outputs_; ++c) sum += terms_[highest - logits[c]];
+    total += ZoLog2(sum) + static_cast<int64_t>(highest - logits[batch.labels[i]]) * mult_;
+  }
+  return total;
+}
+
+ZoEngine::ZoEngine(Engine* engine, const ZoProblem& problem)
+    : engine_(engine),
+      problem_(problem),
+      outputs_(engine->Outputs(problem.logits)),
+      table_(problem.loss, problem.mult, outputs_) {
   const Model& model = engine->model();
-  engine->CheckTensor(problem.logits);
   Require(!model.tensors[problem.logits].constant,
           "logits that are an activation, got " + model.Describe(problem.logits));
-  outputs_ = static_cast<int32_t>(model.tensors[problem.logits].elements);
   Require(problem.mu >= 1 && problem.mu <= 63, "mu of 1 to 63, got " + std::to_string(problem.mu));
   Require(!problem.trainable.empty(), "trainable tensors, got none");
   if (problem.loss == ZoLoss::kCrossEntropy) {
@@ -72,36 +94,43 @@ ZoEngine::ZoEngine(Engine* engine, const ZoProblem& problem) : engine_(engine), 
       }
     }
   }
+  FindDense();
 }
 
 ZoEngine::~ZoEngine() = default;
+
+// Whether all that trains belongs to one dense layer and nothing else reads it.
+void ZoEngine::FindDense() {
+  if (readers_.size() != 1 || engine_->simd_kernels() == nullptr) return;
+  int32_t op = 0;
+  while (engine_->kernel(op) != readers_[0]) ++op;
+  const Operator& o = engine_->model().operators[op];
+  if (o.code != Builtin::kFullyConnected || op < problem_.first_op) return;
+  ZoDense::Part weights, bias;
+  for (const Slot& s : slots_) {
+    ZoDense::Part* part = s.trainable.tensor == o.inputs[1] ? &weights : &bias;
+    if (part == &bias && (o.inputs.size() < 3 || s.trainable.tensor != o.inputs[2])) return;
+    *part = {s.trainable.unit, s.sign_block};
+  }
+  dense_ = ZoDense::Make(engine_, problem_, op, weights, bias);
+}
 
 void ZoEngine::CheckBatch(const ZoBatch& batch) const {
   Require(batch.samples >= 1, "samples, got none");
   if (problem_.loss != ZoLoss::kCrossEntropy) return;
   for (int32_t i = 0; i < batch.samples; ++i) {
-    Require(batch.labels[i] >= 0 && batch.labels[i] < outputs_,
-            "labels of 0 to " + std::to_string(outputs_ - 1) + ", got " +
-                std::to_string(batch.labels[i]) + " at sample " + std::to_string(i));
+    if (batch.labels[i] >= 0 && batch.labels[i] < outputs_) continue;
+    throw std::invalid_argument("Expected labels of 0 to " + std::to_string(outputs_ - 1) +
+                                ", got " + std::to_string(batch.labels[i]) + " at sample " +
+                                std::to_string(i));
   }
-}
-
-int64_t ZoEngine::LossOf(const int8_t* logits, const ZoBatch& batch) const {
-  int64_t sum = 0;
-  for (int32_t i = 0; i < batch.samples; ++i, logits += outputs_) {
-    sum +=
-        problem_.loss == ZoLoss::kCrossEntropy
-            ? ZoCrossEntropy(logits, outputs_, batch.labels[i], problem_.mult)
-            : ZoSquaredError(logits, batch.targets + static_cast<size_t>(i) * outputs_, outputs_);
-  }
-  return sum;
 }
 
 int64_t ZoEngine::Evaluate(const ZoBatch& batch) {
   logits_.resize(static_cast<size_t>(batch.samples) * outputs_);
   engine_->RunLocked(problem_.first_op, engine_->operators(), batch.feeds,
                      {{problem_.logits, logits_.data()}}, batch.samples);
-  return LossOf(logits_.data(), batch);
+  return table_.Sum(logits_.data(), batch);
 }
 
 // w += delta * unit * z_k for every trainable tensor.
@@ -112,33 +141,49 @@ void ZoEngine::Perturb(uint32_t step, int32_t k, int32_t delta) {
     if (s.bias) {
       ZoPerturbInt32(s.biases(), s.size, key, s.sign_block, d);
     } else {
-      ZoPerturbInt8(s.weights(), s.size, key, s.sign_block, d);
+      (engine_->simd_kernels() ? engine_->simd_kernels()->perturb : &ZoPerturbInt8)(
+          s.weights(), s.size, key, s.sign_block, d);
     }
   }
 }
 
 void ZoEngine::CheckRoom() const {
   for (const Slot& s : slots_) {
-    const int32_t limit = s.trainable.limit;
+    const int64_t limit = s.trainable.limit;
+    int64_t largest = 0;
     for (uint32_t j = 0; j < s.size; ++j) {
       const int64_t w = s.bias ? s.biases()[j] : s.weights()[j];
-      Require(w <= limit && w >= -limit, "|weights| of at most " + std::to_string(limit) +
-                                             " so that a perturbation can be undone, got " +
-                                             std::to_string(w) + " in " +
-                                             engine_->model().Describe(s.trainable.tensor));
+      largest = std::max(largest, w < 0 ? -w : w);
     }
+    Require(largest <= limit, "|weights| of at most " + std::to_string(limit) +
+                                  " so that a perturbation can be undone, got " +
+                                  std::to_string(largest) + " in " +
+                                  engine_->model().Describe(s.trainable.tensor));
   }
 }
 
-void ZoEngine::Losses(const ZoBatch& batch, uint32_t step, int32_t q, ZoLosses* losses) {
+void ZoEngine::CheckDirections(int32_t q) const {
   const int32_t least = problem_.estimator == ZoEstimator::kLeaveOneOut ? 2 : 1;
   Require(q >= least && q <= kZoMaxQ, "q of " + std::to_string(least) + " to " +
                                           std::to_string(kZoMaxQ) + ", got " + std::to_string(q));
+}
+
+void ZoEngine::Losses(const ZoBatch& batch, uint32_t step, int32_t q, ZoLosses* losses) {
+  CheckDirections(q);
   CheckRoom();
+  LossesUnchecked(batch, step, q, losses);
+}
+
+void ZoEngine::LossesUnchecked(const ZoBatch& batch, uint32_t step, int32_t q, ZoLosses* losses) {
   const bool two_sided = problem_.estimator == ZoEstimator::kTwoSided;
   losses->plus.resize(q);
   losses->minus.resize(two_sided ? q : 0);
-  losses->base = problem_.estimator == ZoEstimator::kOneSided ? Evaluate(batch) : 0;
+  losses->base = 0;
+  if (dense_ != nullptr) {
+    dense_->Losses(batch, step, q, table_, losses);
+    return;
+  }
+  if (problem_.estimator == ZoEstimator::kOneSided) losses->base = Evaluate(batch);
   const auto moved = [&](int32_t k, int32_t delta) {
     Perturb(step, k, delta);
     for (Kernel* kernel : readers_) kernel->Repack();
@@ -171,7 +216,9 @@ void ZoEngine::Update(const int32_t* coefficients, int32_t q, uint32_t step, int
       trace->saturated +=
           ZoUpdateFloatShadow(params, s.weights(), state.float_shadow, state.momentum, s.size);
     } else {
-      trace->saturated += ZoUpdateInt8(params, s.weights(), state.momentum, s.size);
+      const bool simd = engine_->simd_kernels() != nullptr && s.trainable.unit == 1;
+      trace->saturated += (simd ? engine_->simd_kernels()->update : &ZoUpdateInt8)(
+          params, s.weights(), state.momentum, s.size);
     }
   }
   for (Kernel* kernel : readers_) kernel->Repack();
@@ -182,6 +229,8 @@ void ZoEngine::Train(const ZoBatch& data, const int32_t* indices, int64_t count,
                      const std::vector<ZoTensorState>& states, ZoTrace* trace) {
   const int32_t q = schedule.q;
   const int64_t steps = (count + schedule.batch_size - 1) / schedule.batch_size;
+  CheckDirections(q);
+  CheckRoom();
   trace->coefficients.resize(static_cast<size_t>(steps) * q);
   trace->differences.resize(static_cast<size_t>(steps) * q);
   trace->losses.resize(static_cast<size_t>(steps));
@@ -218,7 +267,7 @@ void ZoEngine::Train(const ZoBatch& data, const int32_t* indices, int64_t count,
       batch.targets = targets.data();
     }
     const uint32_t step = first_step + static_cast<uint32_t>(s);
-    Losses(batch, step, q, &losses);
+    LossesUnchecked(batch, step, q, &losses);
     int32_t* d = trace->differences.data() + s * q;
     int32_t* a = trace->coefficients.data() + s * q;
     ZoDifferences(problem_.estimator, losses.base, losses.plus.data(),

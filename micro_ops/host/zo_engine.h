@@ -71,6 +71,21 @@ struct ZoTrace {
   uint64_t evaluations = 0;  // forward passes of one sample through the suffix
 };
 
+// Cross-entropy of many samples under one multiplier: the 256 terms are tabulated.
+class ZoLossTable {
+ public:
+  ZoLossTable(ZoLoss loss, int32_t mult, int32_t outputs);
+  // Sum over the batch, from `outputs` int8 values a sample.
+  int64_t Sum(const int8_t* logits, const ZoBatch& batch) const;
+
+ private:
+  ZoLoss loss_;
+  int32_t mult_, outputs_;
+  std::vector<uint32_t> terms_;  // by distance from the highest logit
+};
+
+class ZoDense;
+
 class ZoEngine {
  public:
   // Checks the problem against the model. Throws std::invalid_argument.
@@ -91,11 +106,12 @@ class ZoEngine {
 
  private:
   struct Slot;
-  struct DensePath;
 
-  int64_t LossOf(const int8_t* logits, const ZoBatch& batch) const;
+  void LossesUnchecked(const ZoBatch& batch, uint32_t step, int32_t q, ZoLosses* losses);
+  void FindDense();
   int64_t Evaluate(const ZoBatch& batch);
   void Perturb(uint32_t step, int32_t k, int32_t delta);
+  void CheckDirections(int32_t q) const;
   void CheckRoom() const;
   void Update(const int32_t* coefficients, int32_t q, uint32_t step, int32_t beta_q8,
               const std::vector<ZoTensorState>& states, ZoTrace* trace);
@@ -105,8 +121,9 @@ class ZoEngine {
   std::vector<Slot> slots_;
   std::vector<Kernel*> readers_;  // of any trainable tensor
   int32_t outputs_;               // values of one sample's logits
+  ZoLossTable table_;
   std::vector<int8_t> logits_;
-  std::unique_ptr<DensePath> dense_;  // set when one dense layer is all that trains
+  std::unique_ptr<ZoDense> dense_;  // set when one dense layer is all that trains
 };
 
 }  // namespace tflm_train
