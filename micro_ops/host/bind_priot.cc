@@ -249,7 +249,10 @@ void SetScores(PriotNet& net, size_t index, In<int8_t> scores, In<uint8_t> score
 
 }  // namespace
 
+void BindPriotCore(nb::module_& m);
+
 void BindPriot(nb::module_& m) {
+  BindPriotCore(m);
   nb::class_<PriotNet>(m, "PriotNet")
       .def(
           "__init__",
