@@ -55,8 +55,9 @@ void PackedGemm::PackSteps(const int8_t* filter, const int32_t* bias, int32_t in
       std::memcpy(panel, row + d, static_cast<size_t>(kStep));
     }
     for (int32_t i = 0; d + i < depth; ++i) panel[i] = row[d + i];
-    scales.bias[c] = static_cast<int32_t>((bias ? static_cast<uint32_t>(bias[c]) : 0u) +
-                                          static_cast<uint32_t>(sum * input_offset));
+    scales.bias[c] =
+        static_cast<int32_t>((bias ? static_cast<uint32_t>(bias[c]) : 0u) +
+                             static_cast<uint32_t>(sum) * static_cast<uint32_t>(input_offset));
   }
 }
 
@@ -82,8 +83,9 @@ void PackedDepthwise::Pack(const int8_t* filter, const int32_t* bias, int32_t in
       panel[(t / 2 * kPanel + place) * 2 + t % 2] = w;
       sum += w;
     }
-    scales.bias[c] = static_cast<int32_t>((bias ? static_cast<uint32_t>(bias[c]) : 0u) +
-                                          static_cast<uint32_t>(sum * input_offset));
+    scales.bias[c] =
+        static_cast<int32_t>((bias ? static_cast<uint32_t>(bias[c]) : 0u) +
+                             static_cast<uint32_t>(sum) * static_cast<uint32_t>(input_offset));
   }
 }
 

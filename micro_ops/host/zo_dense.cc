@@ -85,10 +85,12 @@ void ZoDense::LoadInputs(const ZoBatch& batch) {
   if (unsigned_.size() < (count + 1) * depth_padded_) {
     unsigned_ = AlignedArray<uint8_t>((count + 1) * depth_padded_);
   }
+  // Locals, since bytes may alias any member.
+  const int32_t depth = depth_;
   for (size_t v = 0; v < count; ++v) {
     uint8_t* row = unsigned_.data() + v * depth_padded_;
-    const int8_t* values = x + v * depth_;
-    for (int32_t i = 0; i < depth_; ++i) row[i] = static_cast<uint8_t>(values[i]) ^ 0x80u;
+    const int8_t* values = x + v * depth;
+    for (int32_t i = 0; i < depth; ++i) row[i] = static_cast<uint8_t>(values[i]) ^ 0x80u;
     std::memset(row + depth_, 0, static_cast<size_t>(depth_padded_ - depth_));
   }
   uint8_t* ones = unsigned_.data() + count * depth_padded_;
@@ -100,7 +102,8 @@ void ZoDense::LoadInputs(const ZoBatch& batch) {
 // delta_ = what direction z_k, times mu, adds to each sum.
 void ZoDense::MakeDeltas(uint32_t key) {
   const SimdKernels* simd = engine_->simd_kernels();
-  std::vector<int32_t> constant(static_cast<size_t>(columns_), 0);
+  const int32_t columns = columns_;
+  std::vector<int32_t> constant(static_cast<size_t>(columns), 0);
   if (bias_.unit != 0) {
     for (int32_t c = 0; c < columns_; ++c) {
       const uint32_t word = RngWord(key, bias_.sign_block + static_cast<uint32_t>(c) / 32);
@@ -118,23 +121,29 @@ void ZoDense::MakeDeltas(uint32_t key) {
   // Stored inputs are 128 above the int8 code, and the code is input_offset below its value.
   const int32_t offset = layer_.params->input_offset - 128;
   const int32_t* ones = sign_sums_.data() + static_cast<size_t>(vectors_) * columns_;
+  for (int32_t c = 0; weights_.unit != 0 && c < columns; ++c) {
+    constant[c] = WrapAdd(constant[c], WrapMul(scale, WrapMul(offset, ones[c])));
+  }
   for (int32_t v = 0; v < vectors_; ++v) {
     int32_t* delta = delta_.data() + static_cast<size_t>(v) * pitch_;
     if (weights_.unit == 0) {
       std::copy(constant.begin(), constant.end(), delta);
       continue;
     }
-    const int32_t* sums = sign_sums_.data() + static_cast<size_t>(v) * columns_;
-    for (int32_t c = 0; c < columns_; ++c) {
-      delta[c] = WrapAdd(constant[c], WrapMul(scale, sums[c] + offset * ones[c]));
+    const int32_t* sums = sign_sums_.data() + static_cast<size_t>(v) * columns;
+    for (int32_t c = 0; c < columns; ++c) {
+      delta[c] = WrapAdd(constant[c], WrapMul(scale, sums[c]));
     }
   }
 }
 
 // Loss with sign * delta_ added to the sums.
 int64_t ZoDense::LossAt(int32_t sign, const ZoBatch& batch, const ZoLossTable& table) {
+  const int32_t* base = base_.data();
+  const int32_t* delta = delta_.data();
+  int32_t* moved = moved_.data();
   for (size_t i = 0; i < moved_.size(); ++i) {
-    moved_[i] = WrapAdd(base_[i], WrapMul(sign, delta_[i]));
+    moved[i] = WrapAdd(base[i], WrapMul(sign, delta[i]));
   }
   engine_->simd_kernels()->requantize(layer_.packed->scales, columns_, vectors_, moved_.data(),
                                       outputs_.data());

@@ -74,7 +74,9 @@ ZoEngine::ZoEngine(Engine* engine, const ZoProblem& problem)
     Require(tensor.type == TensorType::kInt8 || tensor.type == TensorType::kInt32,
             "int8 weights or an int32 bias, got " + model.Describe(t.tensor));
     const bool bias = tensor.type == TensorType::kInt32;
-    Require(t.unit >= 1 && t.unit <= (1 << 24), "a unit of 1 to 2^24");
+    Require(t.unit >= 1 && t.unit <= (bias ? 1 << 24 : 1),
+            "a unit of 1 for weights and of 1 to 2^24 for a bias, got " + std::to_string(t.unit) +
+                " for " + model.Describe(t.tensor));
     Require(t.limit >= 1 && (bias ? t.limit <= (1 << 30) : t.limit <= 127 - problem.mu),
             "a limit that leaves room for mu, got " + std::to_string(t.limit) + " for " +
                 model.Describe(t.tensor));
