@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from converters import calibration as calibration_module
+from converters.activation_scales import logits_tensor
 from converters.errors import CalibrationError, ConversionError
 from converters.flatbuffer import constant, tensor_name, write_model
 from converters.float_graph import lower
@@ -15,7 +16,7 @@ from converters.metadata import add_metadata
 from converters.naming import name_tensors, untie_kernels
 from converters.op_support import check_float_graph, check_int8_model
 from converters.prune import prune_unused
-from converters.quantize import QuantizeOptions, logits_tensor, quantize_graph
+from converters.quantize import QuantizeOptions, quantize_graph
 from converters.ranges import observe_ranges
 from converters.scales import TRAINABLE_LIMIT
 from converters.trainable import layer_of, select

@@ -51,11 +51,12 @@ def test_a_model_with_labelled_data_converts_and_shows_both_accuracies(folder, c
         folder / "m.h5",
         *("--calibration", folder / "data.npz", "--output", folder / "out.tflite"),
         *("--input-scale", 1 / 255, "--labels", "low,high", "--description", "two heaps"),
+        *("--evaluate", folder / "data.npz", "--evaluate-samples", 100),
         *("--trainable", "last:2", "--weight-headroom", 2, "--calibration-samples", 50),
     )
     assert status == 0
     shown = capsys.readouterr().out
-    assert "accuracy on 300 samples of data.npz: float" in shown
+    assert "accuracy on 100 samples of data.npz: float" in shown
     assert "FULLY" in shown
     info = _info(folder / "out.tflite")
     assert info.calibrated

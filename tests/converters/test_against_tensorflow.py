@@ -83,11 +83,11 @@ def test_joined_branches_share_one_scale_without_a_requantising_operator(keras, 
     x = keras.Input((6,))
     wide = layers.Dense(3, name="wide", kernel_initializer=keras.initializers.Constant(9.0))(x)
     narrow = layers.Dense(3, name="narrow", activation="relu")(x)
-    model = keras.Model(x, layers.Dense(2)(layers.Concatenate()([wide, narrow])))
+    model = keras.Model(x, layers.Dense(2)(layers.Concatenate(name="joined")([wide, narrow])))
     result = converted(model, calibration=np.random.default_rng(0).random((16, 6)))
     assert result.ops == ["FULLY_CONNECTED"] * 2 + ["CONCATENATION", "FULLY_CONNECTED"]
     assert result.scales("wide/fully_connected") == result.scales("narrow/fully_connected")
-    assert result.scales("wide/fully_connected") == result.scales("concatenate/concatenation")
+    assert result.scales("wide/fully_connected") == result.scales("joined/concatenation")
 
 
 def test_every_supported_operator_runs_near_the_float_model(keras, converted):

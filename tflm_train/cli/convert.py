@@ -66,6 +66,19 @@ def add_arguments(parser):
         metavar="H",
         help="range of the logits over the calibrated one; 1 to 2 (default 1)",
     )
+    parser.add_argument(
+        "--evaluate",
+        metavar="DATA",
+        help="labelled data, its test part if it has one, for the accuracy of the float and the "
+        "int8 model (default: the calibration data)",
+    )
+    parser.add_argument(
+        "--evaluate-samples",
+        type=int,
+        default=_ACCURACY_SAMPLES,
+        metavar="N",
+        help=f"evaluate on N samples, drawn evenly (default {_ACCURACY_SAMPLES})",
+    )
     parser.add_argument("--seed", type=int, default=0, help="seed of synthetic noise (default 0)")
 
 
@@ -114,6 +127,7 @@ def run(args):
     from converters.atomic import write_bytes_atomically
     from converters.loading import load_model
     from tflm_train.cli import _common
+    from tflm_train.data import load_dataset
 
     out = _common.console()
     source = Path(args.model)
@@ -124,6 +138,7 @@ def run(args):
         found = str(source.with_suffix(".npz"))
         out.print(f"calibrating on {found}")
     calibration, dataset = load_calibration(found)
+    held_out = load_dataset(args.evaluate, part="test") if args.evaluate else dataset
     model = load_model(source)
     with _common.progress_bar(out, "calibrating") as update:
         raw = convert(
@@ -144,7 +159,7 @@ def run(args):
             seed=args.seed,
         )
     write_bytes_atomically(output, raw)
-    report(out, model, raw, dataset, engine=args.engine)
+    report(out, model, raw, held_out, engine=args.engine, samples=args.evaluate_samples)
     out.print(f"{output}: {len(raw)} bytes")
     return 0
 
@@ -219,25 +234,25 @@ def normalization(args):
     return {"scale": args.input_scale, "offset": args.input_offset}
 
 
-def report(out, model, raw, dataset, *, engine):
+def report(out, model, raw, dataset, *, engine, samples=_ACCURACY_SAMPLES):
     """Print operators, scales, shapes and trainable marks, and both accuracies given labels."""
     from tflm_train._describe import describe
     from tflm_train.cli import inspect
 
     inspect.print_description(out, describe(raw))
     if dataset is not None and dataset.y is not None:
-        _report_accuracy(out, model, raw, dataset, engine)
+        _report_accuracy(out, model, raw, dataset, engine, samples)
 
 
-def _report_accuracy(out, model, raw, dataset, engine):
+def _report_accuracy(out, model, raw, dataset, engine, samples):
     import numpy as np
 
     from converters.float_model import classification_accuracy, float_predictor
     from tflm_train import Interpreter
     from tflm_train.cli import _common
 
-    if len(dataset) > _ACCURACY_SAMPLES:
-        picked = np.linspace(0, len(dataset) - 1, _ACCURACY_SAMPLES).astype(int)
+    if len(dataset) > samples:
+        picked = np.linspace(0, len(dataset) - 1, max(samples, 1)).astype(int)
         dataset = dataset.take(picked)
     interpreter = Interpreter(raw, engine=engine)
     scale = interpreter.training_info.normalization.get("scale", 1.0)
