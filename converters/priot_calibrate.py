@@ -1,9 +1,15 @@
-"""Static shifts for the integer-only methods, by mode over pre-training data. PRIOT paper, Section III.
+"""Static shifts of the integer-only methods from pre-training data. PRIOT paper, Section III.
 
 First the forward shifts; then, with those fixed, the backward shifts; then, with both, the bit
 lengths of the updates. Samples whose error is all zero say nothing about a backward shift and are
-left out. Where several values are about as frequent, the forward shift with the best accuracy on the
-calibration data wins. Arithmetic: docs/priot_arithmetic.md; matrix products in float64 are exact.
+left out. A forward shift is the mode; of values about as frequent, the one with the best accuracy
+on the calibration data. Backward shifts follow a rule:
+
+* `cover`: the shift that keeps 90 % of the samples' errors from saturating, and the median bit
+  length of the updates. Errors then keep their proportions, and training is far less noisy.
+* `mode`: the most frequent values, the paper's rule.
+
+Arithmetic: docs/priot_arithmetic.md; matrix products in float64 are exact.
 """
 
 import dataclasses
@@ -17,13 +23,17 @@ _BATCH = 32
 _CANDIDATE = 0.5
 
 
-def calibrate(net, x, y, *, progress=None):
+RULES = {"cover": (0.9, 0.5), "mode": (None, None)}
+
+
+def calibrate(net, x, y, *, rule="cover", progress=None):
     """Set forward_shift, backward_shift and gradient_bits of every layer.
 
     Args:
       net: a `PriotNet` with int8 weights (and scores).
       x: int8 images [n, ...] of the pre-training set.
       y: their labels.
+      rule: `cover` or `mode`, for what the backward pass uses.
       progress: called with (passes done, passes in all).
 
     Returns:
@@ -49,12 +59,13 @@ def calibrate(net, x, y, *, progress=None):
             f"Expected calibration samples that leave an error, got {len(x)} that are all "
             "classified with certainty: give more samples, or samples of the pre-training set"
         )
+    error_share, gradient_share = RULES[rule]
     for layer in net.weighted()[1:]:
-        layer.backward_shift = _mode(histogram.get(layer.name, {0: 1}))
+        layer.backward_shift = _pick(histogram.get(layer.name, {0: 1}), error_share)
     report["backward"] = _plain(histogram)
     histogram = _collect(net, x, y, "gradient")
     for layer in net.weighted():
-        layer.gradient_bits = _mode(histogram.get(layer.name, {0: 1}))
+        layer.gradient_bits = _pick(histogram.get(layer.name, {0: 1}), gradient_share)
     report["gradient"] = _plain(histogram)
     done.step()
     return report
@@ -83,6 +94,18 @@ class _Counter:
 
 def _mode(histogram):
     return max(sorted(histogram), key=lambda shift: histogram[shift])
+
+
+def _pick(histogram, share):
+    """The smallest value that `share` of the samples do not exceed; the mode without a share."""
+    if share is None:
+        return _mode(histogram)
+    total, seen = sum(histogram.values()), 0
+    for value in sorted(histogram):
+        seen += histogram[value]
+        if seen >= share * total:
+            break
+    return value
 
 
 def _plain(histogram):

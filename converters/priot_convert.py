@@ -9,7 +9,7 @@ from converters.errors import CalibrationError, ConversionError
 from converters.float_graph import lower
 from converters.fold import fold_constants
 from converters.loading import load_model
-from converters.priot_calibrate import calibrate
+from converters.priot_calibrate import RULES, calibrate
 from converters.priot_chain import chain_of
 from converters.priot_net import ROUNDINGS, quantize_biases, quantize_weights
 from converters.priot_scores import check_scores, initialise
@@ -22,6 +22,7 @@ METHODS = ("priot", "priot-s", "niti")
 # N(32, 8) starts PRIOT-S unpruned, at the backbone's accuracy (docs/priot_results.md).
 DEFAULT_INIT = {"priot": (0, 32), "priot-s": (32, 8), "niti": (0, 0)}
 DEFAULT_THRESHOLD = {"priot": -64, "priot-s": 0, "niti": -128}
+DEFAULT_RULE = {"priot": "cover", "priot-s": "cover", "niti": "cover"}
 DEFAULT_MU = {"priot": 2, "priot-s": 2, "niti": 1}
 _CALIBRATION_SAMPLES = 512
 
@@ -41,6 +42,7 @@ def convert_priot(
     threshold=None,
     unscored=0.9,
     selection="weight",
+    shift_rule=None,
     labels=None,
     normalization=None,
     description=None,
@@ -49,9 +51,9 @@ def convert_priot(
 ):
     """Convert a Keras model for PRIOT, PRIOT-S or NITI.
 
-    Scales are powers of two with zero point 0; the shifts of the forward pass, the backward pass and
-    the updates are found by mode over pre-training data and stored with scores, thresholds and
-    scored edges in the file (PRIOT paper, Section III; docs/priot_format.md).
+    Scales are powers of two with zero point 0; the shifts of the forward pass, the backward pass
+    and the updates are found over pre-training data and stored with scores, thresholds and scored
+    edges in the file (PRIOT paper, Section III; docs/priot_format.md).
 
     Args:
       model: a Keras model or a path, as for `convert`; a chain of Conv2D, DepthwiseConv2D, Dense,
@@ -70,6 +72,8 @@ def convert_priot(
       threshold: edges with a lower score are pruned; default -64, priot-s 0.
       unscored: priot-s: share p of edges without a score.
       selection: priot-s: `weight` scores the largest weights, `random` any.
+      shift_rule: how backward shifts and updates are calibrated, `cover` or the paper's `mode`
+        (converters.priot_calibrate).
       labels: class names.
       normalization: as for `convert`.
       description: one line about the model.
@@ -97,7 +101,7 @@ def convert_priot(
         "rounding_backward": rounding_backward or rounding,
         "rounding_update": rounding_update or rounding,
     }
-    _check(mu, roundings)
+    _check(mu, roundings, shift_rule)
     check_scores(selection, unscored if method == "priot-s" else 0.0, init, threshold)
     graph = lower(load_model(model))
     fold_constants(graph)
@@ -122,7 +126,7 @@ def convert_priot(
             threshold=threshold,
             seed=seed,
         )
-    report = _calibrate_unpruned(net, x, y, progress)
+    report = _calibrate_unpruned(net, x, y, shift_rule or DEFAULT_RULE[method], progress)
     quantize_biases(net)
     net.options = {
         "mu": mu,
@@ -145,9 +149,11 @@ def convert_priot(
     return write_net(net, info=info)
 
 
-def _check(mu, roundings):
+def _check(mu, roundings, shift_rule):
     if not isinstance(mu, int) or not 0 <= mu <= 7:
         raise ConversionError(f"Expected mu as an integer from 0 to 7, got {mu!r}")
+    if shift_rule is not None and shift_rule not in RULES:
+        raise ConversionError(f"Expected shift_rule of {tuple(RULES)}, got {shift_rule!r}")
     for name, value in roundings.items():
         if value not in ROUNDINGS:
             raise ConversionError(f"Expected {name} of {ROUNDINGS}, got {value!r}")
@@ -175,12 +181,12 @@ def _samples(x, targets, net):
     return codes, y.astype(np.int64), exponent
 
 
-def _calibrate_unpruned(net, x, y, progress):
+def _calibrate_unpruned(net, x, y, rule, progress):
     """The shifts belong to the pre-trained net, so no edge is pruned while they are found."""
     thresholds = [layer.threshold for layer in net.weighted()]
     for layer in net.weighted():
         layer.threshold = -128
-    report = calibrate(net, x, y, progress=progress)
+    report = calibrate(net, x, y, rule=rule, progress=progress)
     for layer, threshold in zip(net.weighted(), thresholds, strict=True):
         layer.threshold = threshold
     return report

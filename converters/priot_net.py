@@ -67,14 +67,16 @@ class PriotLayer:
         s = self.sizes
         if self.kind == "dense":
             return s["inputs"]
-        return s["in_height"] * s["in_width"] * s["channels" if self.kind == "max_pool" else "in_channels"]  # fmt: skip
+        channels = s["channels" if self.kind == "max_pool" else "in_channels"]
+        return s["in_height"] * s["in_width"] * channels
 
     @property
     def out_shape(self):
         s = self.sizes
         if self.kind == "dense":
             return (s["outputs"],)
-        return (s["out_height"], s["out_width"], s["channels" if self.kind == "max_pool" else "out_channels"])  # fmt: skip
+        channels = s["channels" if self.kind == "max_pool" else "out_channels"]
+        return (s["out_height"], s["out_width"], channels)
 
     @property
     def rows(self):
@@ -166,7 +168,7 @@ def _axis(size, kernel, stride, same):
 
 
 def quantize_weights(net):
-    """Fill int8 weights with one power of two per tensor, and int32 biases once shifts are known."""
+    """Fill int8 weights and their exponents, one power of two per tensor."""
     for layer in net.weighted():
         largest = float(np.max(np.abs(layer.kernel), initial=0.0))
         layer.exponent = int(np.ceil(np.log2(largest / 127))) if largest > 0 else -7

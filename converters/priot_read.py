@@ -37,8 +37,8 @@ def read_net(raw):
     if info is None or info.method not in METHODS:
         found = "no training entry" if info is None else f"one for {info.method!r}"
         raise UnsupportedModelError(
-            f"Expected a model converted with --method priot, priot-s or niti, got {found}: convert "
-            "the Keras model again"
+            f"Expected a model converted with --method priot, priot-s or niti, got {found}: "
+            "convert the Keras model again"
         )
     try:
         return _net(model, info), info
@@ -122,8 +122,8 @@ def _layer(model, op, name, shape, entry):
     if options is not None:
         if options.shift != layer.forward_shift:
             raise ModelFormatError(
-                f"Expected shift {layer.forward_shift} of layer {layer.name!r} in its operator, got "
-                f"{options.shift}"
+                f"Expected shift {layer.forward_shift} of layer {layer.name!r} in its operator, "
+                f"got {options.shift}"
             )
         scores = constant(model, tensors[int(op.inputs[3])])
         scored = None if op.inputs[4] < 0 else constant(model, tensors[int(op.inputs[4])])

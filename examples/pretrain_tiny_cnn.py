@@ -16,8 +16,6 @@ import numpy as np
 
 from tflm_train.priot.datasets import mnist_source
 
-PRETRAINING_IMAGES = 50_000
-
 
 def make_model(arch, *, width=1.0):
     """`tiny_cnn` (pools), `tiny_cnn_s2` (strides, no pools) or `vgg11` for 32x32x3 images."""
@@ -65,9 +63,9 @@ def main():
     args = parser.parse_args()
     keras.utils.set_random_seed(args.seed)
     source = mnist_source(args.data)
-    count = min(PRETRAINING_IMAGES, len(source.x_train) * 5 // 6)
+    count = source.pretraining
     # The device feeds x >> 1 with scale 2^-7: the same numbers as x / 256.
-    x = (source.x_train[:count, ..., None] / 256.0).astype(np.float32)
+    x = (source.x_train[:count] / 256.0).astype(np.float32)
     model = make_model(args.arch)
     steps = args.epochs * -(-count // 128)
     model.compile(
@@ -76,7 +74,7 @@ def main():
         metrics=["accuracy"],
     )
     model.fit(x, source.y_train[:count], batch_size=128, epochs=args.epochs, verbose=2)
-    test = (source.x_test[..., None] / 256.0).astype(np.float32)
+    test = (source.x_test / 256.0).astype(np.float32)
     _, accuracy = model.evaluate(test, source.y_test, verbose=0)
     model.save(args.output, include_optimizer=False)
     print(f"{source.name}: upright accuracy on {len(test)} test images: {accuracy:.4f}")

@@ -46,8 +46,8 @@ class CollapseDetector:
             return None
         return (
             f"training collapsed: {100 * share:.0f} % of the samples are taken for class "
-            f"{int(guesses.argmax())} (accuracy {100 * accuracy:.1f} %); {_cause(layers)}; lower mu, "
-            "or convert again with more calibration data"
+            f"{int(guesses.argmax())} (accuracy {100 * accuracy:.1f} %); {_cause(layers)}; lower "
+            "mu, or convert again with more calibration data"
         )
 
 

@@ -60,8 +60,9 @@ class PriotOptions:
             if value is not None and value not in ROUNDINGS:
                 raise ValueError(f"Expected {name} of {ROUNDINGS}, got {value!r}")
         limits = {
-            "mu": (0, 7), "epochs": (1, 2**31), "threshold": (-128, 127), "average_every": (0, 2**31 - 1),
-            "average_shift": (0, 15), "seed": (0, 2**32 - 1), "kept": (0.001, 1.0),
+            "mu": (0, 7), "epochs": (1, 2**31), "threshold": (-128, 127),
+            "average_every": (0, 2**31 - 1), "average_shift": (0, 15),
+            "seed": (0, 2**32 - 1), "kept": (0.001, 1.0),
         }  # fmt: skip
         for name, (low, high) in limits.items():
             value = getattr(self, name)

@@ -1,7 +1,7 @@
 """NumPy reference of the integer-only methods, written as docs/priot_arithmetic.md prints them.
 
-Slow and plain on purpose: every kernel in `micro_ops` is held against it bit for bit. All values are
-int64 here; where a kernel saturates, the reference says so.
+Slow and plain on purpose: every kernel in `micro_ops` is held against it bit for bit. Values are
+int64; where a kernel saturates, the reference says so.
 """
 
 import numpy as np
@@ -33,7 +33,7 @@ def rng_words(key, size):
 
 
 def round_shift(values, shift, mode, key=0):
-    """values / 2^shift, rounded; PRIOT paper Section II and NITI Section 3 for pseudo_stochastic."""
+    """values / 2^shift, rounded; `pseudo_stochastic` is NITI's."""
     v = np.asarray(values, np.int64)
     if shift == 0:
         return v

@@ -4,12 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from converters.priot_net import CONV_SIZES, DENSE_SIZES, POOL_SIZES
 from tflm_train.priot import _reference as ref
-
-_CONV = ("in_height", "in_width", "in_channels", "out_height", "out_width", "out_channels",
-         "kernel_height", "kernel_width", "stride_height", "stride_width", "pad_top", "pad_left")  # fmt: skip
-_POOL = ("in_height", "in_width", "channels", "out_height", "out_width", "filter_height",
-         "filter_width", "stride_height", "stride_width", "pad_top", "pad_left")  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -50,7 +46,7 @@ class ReferenceNet:
         }  # fmt: skip
         self.layers = []
         for kind, sizes, relu in specs:
-            names = {"dense": ("inputs", "outputs"), "max_pool": _POOL}.get(kind, _CONV)
+            names = {"dense": DENSE_SIZES, "max_pool": POOL_SIZES}.get(kind, CONV_SIZES)
             self.layers.append(ReferenceLayer(kind, dict(zip(names, sizes, strict=True)), relu))
         self.step = 0
 

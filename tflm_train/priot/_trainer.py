@@ -23,7 +23,7 @@ class PriotTrainer(Trainer):
 
     PRIOT keeps the weights and moves a score per edge by :math:`S \leftarrow S - W \odot (e x^T)`,
     shifted to int8; edges whose score is below a threshold are pruned (PRIOT paper, Section III).
-    PRIOT-S gives scores to a share of the edges only. NITI moves the weights themselves. All of it is
+    PRIOT-S gives scores to a share of the edges only. NITI moves the weights themselves. All is
     integer arithmetic, defined to the bit in docs/priot_arithmetic.md.
 
     Args:

@@ -1,0 +1,161 @@
+"""Transfer of a pre-trained int8 net to rotated images in integers alone: the PRIOT paper's table.
+
+  tflm-train reproduce priot --seeds 5 --json out.json
+  tflm-train reproduce priot --arch tiny_cnn_s2
+  tflm-train reproduce priot --dataset cifar10 --seeds 1
+
+Every row trains 30 epochs on 1,024 rotated images and is tested on 1,024 others, at 30 and 45
+degrees. Printed: the accuracy at the epoch of the best training accuracy (as the paper selects), at
+the last epoch, and the paper's figure. Settings were chosen on a validation set (--validation) that
+the printed table never sees.
+"""
+
+NAME = "priot"
+HELP = "PRIOT, PRIOT-S and NITI on rotated MNIST or CIFAR-10"
+
+
+def add_arguments(parser):
+    """Declare this experiment's arguments."""
+    parser.add_argument("--dataset", default="mnist", choices=["mnist", "cifar10"])
+    parser.add_argument("--data", metavar="FILE.npz", help="x_train, y_train, x_test, y_test")
+    parser.add_argument(
+        "--arch",
+        choices=["tiny_cnn", "tiny_cnn_s2", "vgg11"],
+        help="default tiny_cnn; cifar10: vgg11",
+    )
+    parser.add_argument(
+        "--model", metavar="FILE", help="pre-trained Keras model (default examples/models/ARCH.h5)"
+    )
+    parser.add_argument("--seeds", type=int, default=5, help="runs per cell (default 5)")
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--angles", default="30,45", metavar="A,B")
+    parser.add_argument("--rows", metavar="TEXT", help="only rows whose name contains TEXT")
+    parser.add_argument("--processes", type=int, default=2, help="worker processes (default 2)")
+    parser.add_argument("--limit", type=int, default=1024, help="images per set (default 1024)")
+    parser.add_argument(
+        "--validation",
+        action="store_true",
+        help="measure on the validation set, to choose settings",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write every run")
+    parser.add_argument(
+        "--pictures", metavar="FOLDER", help="write accuracy history and score distribution there"
+    )
+
+
+def run(args):
+    """Convert, train, print the table, write pictures and JSON."""
+    import dataclasses
+    import json
+    import time
+    from pathlib import Path
+
+    from converters.atomic import write_bytes_atomically
+    from tflm_train.cli import _common
+    from tflm_train.priot import _pictures, _reproduce
+    from tflm_train.priot.datasets import cifar10_source, mnist_source
+
+    out = _common.console()
+    angles = _angles(args.angles)
+    if min(args.seeds, args.epochs, args.processes, args.limit) < 1:
+        raise ValueError("Expected --seeds, --epochs, --processes and --limit of 1 or more")
+    for path in (args.json, args.pictures):
+        if path and not Path(path).resolve().parent.is_dir():
+            raise ValueError(f"Expected an existing folder for {path}: create it")
+    rows = [row for row in _reproduce.ROWS if not args.rows or args.rows in row.name]
+    if not rows:
+        names = ", ".join(row.name for row in _reproduce.ROWS)
+        raise ValueError(f"Expected --rows to match one of {names}; got {args.rows!r}")
+    arch = args.arch or ("vgg11" if args.dataset == "cifar10" else "tiny_cnn")
+    source = mnist_source(args.data) if args.dataset == "mnist" else cifar10_source(args.data)
+    began = time.monotonic()
+    out.print(f"{arch} on {source.name}; converting")
+    wanted = [name for name in _reproduce.MODELS if any(row.model == name for row in rows)]
+    models = _reproduce.convert_all(_model_path(args.model, arch), source, names=wanted)
+    upright = _reproduce.upright_accuracy(next(iter(models.values())), source)
+    out.print(f"upright accuracy of the int8 net: {100 * upright:.2f} %")
+    with _common.progress_bar(out, "training") as update:
+        results = _reproduce.reproduce(
+            models,
+            source,
+            angles=angles,
+            seeds=args.seeds,
+            epochs=args.epochs,
+            rows=rows,
+            processes=args.processes,
+            on_validation=args.validation,
+            sizes=(args.limit, args.limit),
+            progress=lambda done, total, _: update(done, total),
+        )
+    table = _reproduce.summarise(results, rows)
+    footprints = _reproduce.footprints(models)
+    _print(out, table, rows, angles, footprints, args, source)
+    seconds = time.monotonic() - began
+    out.print(f"{len(results)} runs in {seconds / 60:.1f} minutes")
+    if args.pictures:
+        folder = Path(args.pictures)
+        folder.mkdir(exist_ok=True)
+        for path in _pictures.draw(results, rows, folder, title=f"{arch}, {source.name}"):
+            out.print(f"picture {path}")
+    if args.json:
+        found = {
+            "dataset": source.name, "arch": arch, "upright": upright, "table": table,
+            "footprints": footprints, "runs": results, "seconds": seconds,
+            "rows": [dataclasses.asdict(row) for row in rows],
+        }  # fmt: skip
+        write_bytes_atomically(args.json, json.dumps(found, indent=1).encode())
+    return 0
+
+
+def _angles(text):
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise ValueError(f"Expected --angles as degrees such as 30,45; got {text!r}") from error
+
+
+def _model_path(given, arch):
+    from pathlib import Path
+
+    if given:
+        return given
+    path = Path(__file__).resolve().parents[2] / "examples" / "models" / f"{arch}.h5"
+    if not path.exists():
+        raise ValueError(
+            f"Expected a pre-trained {arch}, got none at {path}: make it with "
+            f"examples/pretrain_tiny_cnn.py --arch {arch} and give it with --model"
+        )
+    return path
+
+
+def _print(out, table, rows, angles, footprints, args, source):
+    from rich.table import Table
+
+    from tflm_train.priot._reproduce import BEFORE, PAPER_BYTES
+
+    columns = ["method"]
+    for angle in angles:
+        columns += [f"{angle}\N{DEGREE SIGN} best", "last", "paper"]
+    which = "validation images" if args.validation else f"test images of {source.name}"
+    view = Table(*columns, "device bytes", "paper", title=f"accuracy in %, {which}")
+    before = ["before"]
+    for angle in angles:
+        value = next(c["before"] for c in table if c["angle"] == angle)
+        paper = BEFORE.get(angle) if args.dataset == "mnist" else None
+        before += [f"{value:.2f}", "", f"{paper:.2f}" if paper else ""]
+    view.add_row(*before, "", "")
+    for row in rows:
+        cells = [row.name]
+        for angle in angles:
+            cell = next(c for c in table if c["row"] == row.name and c["angle"] == angle)
+            cells.append(f"{cell['best_mean']:.2f} \N{PLUS-MINUS SIGN} {cell['best_std']:.2f}")
+            collapsed = f" ({cell['collapsed']} warned)" if cell["collapsed"] else ""
+            cells.append(
+                f"{cell['last_mean']:.2f} \N{PLUS-MINUS SIGN} {cell['last_std']:.2f}{collapsed}"
+            )
+            paper = cell["paper"] if args.dataset == "mnist" else None
+            cells.append(f"{paper:.2f}" if paper else "")
+        paper_bytes = PAPER_BYTES.get(row.model) if args.dataset == "mnist" else None
+        device = "" if row.options.get("dynamic") else f"{footprints[row.model]['total']:,}"
+        view.add_row(*cells, device, f"{paper_bytes:,}" if paper_bytes and device else "")
+    out.print(view)
