@@ -34,7 +34,8 @@ class ChainLayer:
       scores: int8 [edges] or None: the weights themselves train.
       scored: bool [edges], the edges that have a score; None: all.
       threshold: an edge with a score below is pruned.
-      forward_shift, backward_shift, update_shift: static shifts.
+      forward_shift, backward_shift: static shifts.
+      update_shift: bits of the gradient less mu; below 0 it means 0 until a decay raises it.
       storage: how scores lie in memory: `dense`, `bitmask` or `index_list`.
     """
 
@@ -381,7 +382,7 @@ class ChainSource:
             "  for (int32_t i = 0; i < size; ++i) any |= values[i];\n  return any == 0;\n}\n\n"
             "int32_t UpdateShift(int32_t shift) {\n"
             "  const int32_t sum = shift + state.decay;\n"
-            "  return sum > kMaxShift ? kMaxShift : sum;\n}\n\n"
+            "  return sum < 0 ? 0 : sum > kMaxShift ? kMaxShift : sum;\n}\n\n"
             "void Backward(const int8_t* input, uint32_t step) {\n  (void)input;\n  (void)step;\n"
         ]
         for i in range(len(self.layers) - 1, self.first - 1, -1):

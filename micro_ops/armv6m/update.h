@@ -1,0 +1,24 @@
+// Score updates that pass over edges whose step is zero.
+#ifndef TFLM_TRAIN_MICRO_OPS_ARMV6M_UPDATE_H_
+#define TFLM_TRAIN_MICRO_OPS_ARMV6M_UPDATE_H_
+
+#include "micro_ops/armv6m/rounding.h"
+#include "micro_ops/core/priot_scores.h"
+
+namespace tflm_train {
+
+// PriotUpdateRow with its bits. `zone` is that of `params`.
+inline void UpdateScoreRow(const ScoreView& view, int32_t row, int32_t row_size,
+                           const int8_t* weights, const int32_t* gradient,
+                           const UpdateParams& params, const DeadZone& zone, int32_t* rank,
+                           ScoreCounts* counts) {
+  VisitScored(view, row, row_size, rank, [&](int32_t edge, int32_t score) {
+    const int32_t product = SaturatingProduct(weights[edge], gradient[edge]);
+    if (zone.Holds(product)) return;
+    PriotApplyStep(view, score, UpdateStep(params, product, row * row_size + edge), counts);
+  });
+}
+
+}  // namespace tflm_train
+
+#endif  // TFLM_TRAIN_MICRO_OPS_ARMV6M_UPDATE_H_
