@@ -8,11 +8,19 @@ export TF_CPP_MIN_LOG_LEVEL = 3
 
 .PHONY: demo test lint unit wheel-test nightly native format clean
 
-# Everything, installed as a user would: the wheel of this tree in a venv of its own.
-$(BIN)/.installed: pyproject.toml $(shell find tflm_train converters micro_ops -name '*.py' -o -name '*.cc' -o -name '*.h' -o -name CMakeLists.txt)
+SOURCES := pyproject.toml $(shell find tflm_train converters micro_ops \
+  -name '*.py' -o -name '*.cc' -o -name '*.h' -o -name CMakeLists.txt)
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# The wheel of this tree in a venv of its own, as a user would install it.
+$(BIN)/.installed: $(SOURCES)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet '.[dev]'
+	$(PIP_INSTALL) '.[digits]'
+	touch $@
+
+# The same with what the tests and the linters need.
+$(BIN)/.installed-dev: $(BIN)/.installed
+	$(PIP_INSTALL) '.[dev]'
 	touch $@
 
 # Convert, evaluate on rotated digits, fine-tune with each method, evaluate again, plot: under out/.
@@ -21,19 +29,19 @@ demo: $(BIN)/.installed
 
 test: lint unit
 
-lint: $(BIN)/.installed
+lint: $(BIN)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files 'micro_ops/**.h' 'micro_ops/**.cc')
 
 # From a folder outside the tree, so that the installed wheel is what is tested.
-unit: $(BIN)/.installed
+unit: $(BIN)/.installed-dev
 	mkdir -p out && cd out && $(BIN)/python -m pytest -q -n $(JOBS) --rootdir .. -c ../pyproject.toml ../tests -m 'not nightly'
 
-nightly: $(BIN)/.installed
+nightly: $(BIN)/.installed-dev
 	mkdir -p out && cd out && $(BIN)/python -m pytest -q -n $(JOBS) --rootdir .. -c ../pyproject.toml ../tests
 
-format: $(BIN)/.installed
+format: $(BIN)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files 'micro_ops/**.h' 'micro_ops/**.cc')
 
