@@ -4,16 +4,13 @@ import numpy as np
 
 from converters import metadata
 from converters.atomic import write_bytes_atomically
-from converters.errors import DataError, UnsupportedModelError
+from converters.errors import DataError
 from converters.flatbuffer import (
     constant,
     load_bytes,
-    op_name,
     read_model,
-    schema,
     set_constant,
     tensor_name,
-    type_name,
     write_model,
 )
 from converters.training_info import read_training_info
@@ -22,7 +19,7 @@ from tflm_train._canary import check_fresh
 from tflm_train._cut import cut
 from tflm_train._engines.base import tensor_spec
 from tflm_train._features import compute_features
-from tflm_train._trainable import default_trainable, logits_index
+from tflm_train._trainable import check_int8, default_trainable, logits_index
 
 
 class Interpreter:
@@ -57,7 +54,7 @@ class Interpreter:
         self._appendix = metadata.appendix(raw)
         self.engine_name = engine
         self.prefix_engine_name = prefix_engine or engine
-        _check_int8(self._model)
+        check_int8(self._model)
         self.training_info = read_training_info(self._model)
         if self.training_info is not None and self.training_info.trainable:
             self.trainable = self.training_info.trainable
@@ -307,21 +304,3 @@ class Interpreter:
         for index, value in values.items():
             set_constant(model, model.subgraphs[0].tensors[index], value)
         return model
-
-
-def _check_int8(model):
-    allowed = (schema.TensorType.INT8, schema.TensorType.INT32)
-    graph = model.subgraphs[0]
-    for op in graph.operators:
-        for index in [*op.inputs, *op.outputs]:
-            tensor = graph.tensors[index] if index >= 0 else None
-            if tensor is None or tensor.type in allowed:
-                continue
-            kind = type_name(tensor.type).lower()
-            if tensor.type == schema.TensorType.INT16:
-                kind = "int16 activations"
-            raise UnsupportedModelError(
-                f"{kind} unsupported: tensor {tensor_name(tensor)!r} of {op_name(model, op)}. "
-                "Expected int8 activations and weights with int32 biases: convert the Keras model "
-                "with tflm-train convert"
-            )

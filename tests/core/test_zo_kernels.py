@@ -74,9 +74,7 @@ def test_neighbouring_seeds_steps_and_directions_are_uncorrelated():
 def test_cross_entropy_equals_the_reference(data, classes, mult):
     logits = data.draw(st.lists(st.integers(-128, 127), min_size=classes, max_size=classes))
     label = data.draw(st.integers(0, classes - 1))
-    got = _native.zo_cross_entropy(
-        np.array([logits], np.int8), np.array([label], np.int32), mult
-    )
+    got = _native.zo_cross_entropy(np.array([logits], np.int8), np.array([label], np.int32), mult)
     assert got.tolist() == [ref.cross_entropy(logits, label, mult)]
 
 
@@ -170,8 +168,10 @@ def test_updates_equal_the_reference(data, mode, size, seed):
         assert np.array_equal(momentum, want[1])
     if shadow is not None:
         assert np.array_equal(shadow, want[2])
-    assert saturated == np.sum(np.abs(shadow if shadow is not None else w) == (
-        256 * 126 if mode == "int16_shadow" else 126))
+    assert saturated == np.sum(
+        np.abs(shadow if shadow is not None else w)
+        == (256 * 126 if mode == "int16_shadow" else 126)
+    )
 
 
 def test_a_bias_moves_by_its_unit():

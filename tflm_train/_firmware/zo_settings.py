@@ -6,7 +6,7 @@ from converters.c_source_graph import ZoSettings, ZoTensorSettings
 from converters.errors import UnsupportedModelError
 from tflm_train.zo import ZoOptions, qscheduler
 from tflm_train.zo._loss import NATS, loss_multiplier
-from tflm_train.zo._trainer import ESTIMATORS
+from tflm_train.zo._options import ESTIMATORS
 
 
 def zo_settings(interpreter, *, batch=1, scheduler=None, **options):

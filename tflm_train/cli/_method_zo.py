@@ -3,7 +3,7 @@
 
 def add_arguments(group):
     """Declare the options of zo."""
-    from tflm_train.zo._trainer import ESTIMATORS
+    from tflm_train.zo._options import ESTIMATORS
     from tflm_train.zo._weights import UPDATES
 
     group.add_argument(

@@ -11,7 +11,7 @@ from converters.priot_read import read_net
 from converters.priot_scores import check_scores, initialise
 from converters.priot_write import write_net
 from tflm_train import _native
-from tflm_train._loop import Trainer
+from tflm_train._method import Trainer
 from tflm_train.priot._collapse import CollapseDetector
 from tflm_train.priot._options import PriotOptions, mu_at
 

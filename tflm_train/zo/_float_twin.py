@@ -8,10 +8,10 @@ import numpy as np
 from converters.errors import TrainingError
 from converters.flatbuffer import read_model
 from tflm_train import _native
-from tflm_train._loop import Trainer
+from tflm_train._method import Trainer
 from tflm_train.zo._float_graph import FloatGraph
+from tflm_train.zo._options import ZoOptions
 from tflm_train.zo._qscheduler import QSchedulerState
-from tflm_train.zo._trainer import ZoOptions
 
 
 class FloatZoTrainer(Trainer):

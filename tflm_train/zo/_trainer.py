@@ -7,67 +7,14 @@ import numpy as np
 
 from converters.errors import TrainingError
 from tflm_train import _native
-from tflm_train._loop import Trainer
+from tflm_train._method import Trainer
 from tflm_train.zo._loss import make_loss
+from tflm_train.zo._options import ESTIMATORS, ZoOptions, one_of
 from tflm_train.zo._qscheduler import QScheduler, QSchedulerState
 from tflm_train.zo._replay import ReplayLog
-from tflm_train.zo._weights import UPDATES, TrainableWeights
+from tflm_train.zo._weights import TrainableWeights
 
-ESTIMATORS = ("one_sided", "leave_one_out", "two_sided")
 _CONSTANT_LOSS_STEPS = 50
-
-
-@dataclasses.dataclass(frozen=True)
-class ZoOptions:
-    """Options of a `ZoTrainer`, checked; every field is a number or a name, so it is saved as is.
-
-    Attributes:
-      q: directions a step, 1 to 128; a scheduler's `q_init` when one is given.
-      mu: perturbation in weight steps, 1 or more (the paper's mu >= S_w).
-      lr: learning rate: weight steps per step of normalised gradient (`rms`), or the raw rate of
-        the gradient in nats per weight step (`raw`).
-      normalize: `rms` divides by the running root mean square of the loss differences, so that lr
-        carries over from model to model; `raw` is the paper's.
-      lr_per_q: how lr follows a growing q: `constant`, `sqrt` or `linear` in q / first q.
-      estimator: `one_sided` (paper), `leave_one_out` (one forward fewer) or `two_sided`.
-      momentum: beta, 0 to 0.996; rounded to a multiple of 1/256. 0 keeps no buffer.
-      update: `stochastic` (1 byte a weight), `int16_shadow` (2) or `float_shadow` (4).
-      decay: `cosine` to zero over `total_steps`, or `constant`.
-      total_steps: length of the decay, required with `cosine`.
-      seed: of every random number, 0 to 2^32 - 1.
-    """
-
-    q: int = 16
-    mu: int = 1
-    lr: float = 0.5
-    normalize: str = "rms"
-    lr_per_q: str = "constant"
-    estimator: str = "one_sided"
-    momentum: float = 0.9
-    update: str = "stochastic"
-    decay: str = "constant"
-    total_steps: int = 0
-    seed: int = 0
-
-    def __post_init__(self):
-        _one_of("normalize", self.normalize, ("rms", "raw"))
-        _one_of("lr_per_q", self.lr_per_q, ("constant", "sqrt", "linear"))
-        _one_of("estimator", self.estimator, ESTIMATORS)
-        _one_of("update", self.update, UPDATES)
-        _one_of("decay", self.decay, ("constant", "cosine"))
-        least = 2 if self.estimator == "leave_one_out" else 1
-        _in_range("q", self.q, least, _native.ZO_MAX_Q)
-        _in_range("mu", self.mu, 1, 63)
-        _in_range("momentum", self.momentum, 0.0, 255 / 256)
-        _in_range("seed", self.seed, 0, 2**32 - 1)
-        if not (math.isfinite(self.lr) and self.lr > 0):
-            raise ValueError(f"Expected lr above 0, got {self.lr}")
-        if self.normalize == "rms" and self.lr > 256:
-            raise ValueError(f"Expected lr of at most 256 weight steps, got {self.lr}")
-        if self.decay == "cosine" and self.total_steps < 1:
-            raise ValueError(
-                f"Expected total_steps of 1 or more for decay='cosine', got {self.total_steps}"
-            )
 
 
 class ZoTrainer(Trainer):
@@ -119,7 +66,7 @@ class ZoTrainer(Trainer):
         self._loss = make_loss(loss, interpreter.logits_spec)
         if scheduler is not None and not isinstance(scheduler, QScheduler):
             raise ValueError(f"Expected a qscheduler(...), got {scheduler!r}")
-        _one_of("scheduler_metric", scheduler_metric, ("loss", "accuracy"))
+        one_of("scheduler_metric", scheduler_metric, ("loss", "accuracy"))
         self._scheduler = scheduler
         self._scheduler_metric = scheduler_metric
         self._scheduler_state = scheduler.init() if scheduler else None
@@ -374,13 +321,3 @@ class ZoTrainer(Trainer):
                 "the output is saturated, or the perturbed layer has no influence on it; nothing "
                 "is being learnt"
             )
-
-
-def _one_of(name, value, allowed):
-    if value not in allowed:
-        raise ValueError(f"Expected {name} to be one of {', '.join(allowed)}, got {value!r}")
-
-
-def _in_range(name, value, low, high):
-    if not low <= value <= high:
-        raise ValueError(f"Expected {name} of {low} to {high}, got {value}")
