@@ -125,6 +125,11 @@ def check_chain(chain):
                 f"{layer.in_size}: only sequential models are trained by {chain.method}"
             )
     for number, layer in enumerate(layers):
+        if layer.kind == "conv" and layer.sizes[6] * layer.sizes[7] > 128:
+            raise UnsupportedModelError(
+                f"Expected convolution windows of at most 128 positions, got layer {number} with "
+                f"{layer.sizes[6]} x {layer.sizes[7]}"
+            )
         if layer.scored is not None and layer.storage == "dense":
             raise UnsupportedModelError(
                 f"Expected storage bitmask or index_list for the sparse scores of layer {number}, "

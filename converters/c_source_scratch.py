@@ -35,6 +35,13 @@ def _armv6m_conv(sizes, through):
     return max(*parts, _portable("conv", sizes, through)) + 32
 
 
+def _helium_conv(sizes, through):
+    row = sizes[6] * sizes[7] * sizes[2]
+    weights = _align(row * sizes[5])
+    forward = 4 * _align(row) + (0 if through == "weights" else weights)
+    return max(forward, _align(row) + weights, _portable("conv", sizes, through))
+
+
 def layer_scratch(kernels, kind, sizes, through):
     """Bytes of scratch of a layer's training kernels.
 
@@ -46,6 +53,8 @@ def layer_scratch(kernels, kind, sizes, through):
     """
     if kernels == "armv6m" and kind == "conv":
         return _armv6m_conv(sizes, through)
+    if kernels == "helium" and kind == "conv":
+        return _helium_conv(sizes, through)
     if kernels == "armv6m" and kind == "dense":
         return max(_align(2 * sizes[0]), _portable(kind, sizes, through))
     return _portable(kind, sizes, through)

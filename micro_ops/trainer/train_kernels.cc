@@ -24,16 +24,6 @@ void TrainConvForward(const ConvShape& shape, const int8_t* input, const int8_t*
                    output);
 }
 
-void TrainDepthwiseForward(const ConvShape& shape, const int8_t* input, const int8_t* weights,
-                           const int32_t* bias, const ScoreView* scores,
-                           const Requantize& requantize, void* scratch, int8_t* output) {
-  if (scores == nullptr) {
-    return NitiDepthwiseForward(shape, input, weights, bias, requantize, output);
-  }
-  PriotDepthwiseForward(shape, input, weights, bias, *scores, requantize,
-                        static_cast<int8_t*>(scratch), output);
-}
-
 void TrainDenseForward(const DenseShape& shape, const int8_t* input, const int8_t* weights,
                        const int32_t* bias, const ScoreView* scores, const Requantize& requantize,
                        void* scratch, int8_t* output) {
@@ -51,18 +41,6 @@ void TrainConvBackward(const ConvShape& shape, const int8_t* error_out, const in
   } else {
     PriotConvBackward(shape, error_out, weights, *scores, requantize, static_cast<int8_t*>(scratch),
                       After(scratch, ConvRowSize(shape)), error_in);
-  }
-  ApplyRelu(relu_output, InputSize(shape), error_in);
-}
-
-void TrainDepthwiseBackward(const ConvShape& shape, const int8_t* error_out, const int8_t* weights,
-                            const ScoreView* scores, const int8_t* relu_output,
-                            const Requantize& requantize, void* scratch, int8_t* error_in) {
-  if (scores == nullptr) {
-    NitiDepthwiseBackward(shape, error_out, weights, requantize, error_in);
-  } else {
-    PriotDepthwiseBackward(shape, error_out, weights, *scores, requantize,
-                           static_cast<int8_t*>(scratch), error_in);
   }
   ApplyRelu(relu_output, InputSize(shape), error_in);
 }
@@ -86,13 +64,6 @@ void TrainConvScores(const ConvShape& shape, const int8_t* input, const int8_t* 
                   counts);
 }
 
-void TrainDepthwiseScores(const ConvShape& shape, const int8_t* input, const int8_t* error,
-                          const int8_t* weights, const ScoreView& scores,
-                          const UpdateParams& params, void* scratch, ScoreCounts* counts) {
-  PriotDepthwiseUpdate(shape, input, error, weights, scores, params, static_cast<int32_t*>(scratch),
-                       counts);
-}
-
 void TrainDenseScores(const DenseShape& shape, const int8_t* input, const int8_t* error,
                       const int8_t* weights, const ScoreView& scores, const UpdateParams& params,
                       void*, ScoreCounts* counts) {
@@ -102,11 +73,6 @@ void TrainDenseScores(const DenseShape& shape, const int8_t* input, const int8_t
 void TrainConvWeights(const ConvShape& shape, const int8_t* input, const int8_t* error,
                       const UpdateParams& params, void* scratch, int8_t* weights) {
   NitiConvUpdate(shape, input, error, params, static_cast<int32_t*>(scratch), weights);
-}
-
-void TrainDepthwiseWeights(const ConvShape& shape, const int8_t* input, const int8_t* error,
-                           const UpdateParams& params, void* scratch, int8_t* weights) {
-  NitiDepthwiseUpdate(shape, input, error, params, static_cast<int32_t*>(scratch), weights);
 }
 
 void TrainDenseWeights(const DenseShape& shape, const int8_t* input, const int8_t* error,

@@ -68,8 +68,12 @@ constexpr int32_t TrainDenseScratch(const DenseShape& s, ScratchKind kind) {
   return ScratchMax(ScratchAlign(2 * s.inputs), PortableDenseScratch(s, kind));
 }
 #elif defined(TFLM_TRAIN_HELIUM)
+// Four windows and the masked weights, or one masked row and the transposed weights.
 constexpr int32_t TrainConvScratch(const ConvShape& s, ScratchKind kind) {
-  return PortableConvScratch(s, kind);
+  const int32_t row = s.kernel_height * s.kernel_width * s.in_channels;
+  const int32_t weights = ScratchAlign(row * s.out_channels);
+  const int32_t forward = 4 * ScratchAlign(row) + (kind == ScratchKind::kWeights ? 0 : weights);
+  return ScratchMax(ScratchMax(forward, ScratchAlign(row) + weights), PortableConvScratch(s, kind));
 }
 constexpr int32_t TrainDepthwiseScratch(const ConvShape& s, ScratchKind kind) {
   return PortableDepthwiseScratch(s, kind);

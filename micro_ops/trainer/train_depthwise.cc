@@ -1,4 +1,4 @@
-// Depthwise layers have little work in them: the portable kernels do.
+// Depthwise layers have little work in them: every target takes the portable kernels.
 #include "micro_ops/trainer/train_kernels.h"
 
 namespace tflm_train {
