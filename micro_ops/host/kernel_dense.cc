@@ -87,21 +87,18 @@ class DenseKernel : public Kernel {
 
   void SetScales(const OperatorView& view, const Tensor& input, const Tensor& filter,
                  const Tensor& output) {
+    const double input_scale = static_cast<double>(input.scale[0]);
     const double output_scale = static_cast<double>(output.scale[0]);
-    if (filter.scale.size() > 1) {
-      for (float s : filter.scale) {
-        scales_.Add(view.Scale(static_cast<double>(input.scale[0]) * static_cast<double>(s) /
-                               output_scale));
-      }
-    } else {
-      // The product of the two scales in float: TFLM's choice for one scale per tensor.
-      const double product = static_cast<double>(input.scale[0] * filter.scale[0]);
-      scales_.Add(view.Scale(product / output_scale));
-      if (view.HasInput(2) && view.Input(2).scale.size() == 1) {
-        const double difference = std::abs(static_cast<double>(view.Input(2).scale[0]) - product);
-        view.Require(difference / output_scale <= 0.02,
-                     "a bias scale equal to input scale times weight scale: " + view.InputName(2));
-      }
+    // TFLM up to the summer of 2026 multiplied input and weight scale in float when there is one
+    // weight scale; since then it is double in every case.
+    for (float s : filter.scale) {
+      scales_.Add(view.Scale(input_scale * static_cast<double>(s) / output_scale));
+    }
+    if (filter.scale.size() == 1 && view.HasInput(2) && view.Input(2).scale.size() == 1) {
+      const double product = input_scale * static_cast<double>(filter.scale[0]);
+      const double difference = std::abs(static_cast<double>(view.Input(2).scale[0]) - product);
+      view.Require(difference / output_scale <= 0.02,
+                   "a bias scale equal to input scale times weight scale: " + view.InputName(2));
     }
     params_.multiplier = scales_.multiplier.data();
     params_.shift = scales_.shift.data();
