@@ -159,10 +159,7 @@ def _dense(op):
     outputs, depth = op.shape(1)
     rows = int(np.prod(op.shape(0))) // depth
     scale = op.scale(1)
-    if len(scale) > 1:
-        values = [float(op.scale(0)[0]) * float(s) / float(op.scale(-1)[0]) for s in scale]
-    else:
-        values = [float(np.float32(op.scale(0)[0] * scale[0])) / float(op.scale(-1)[0])]
+    values = [float(op.scale(0)[0]) * float(s) / float(op.scale(-1)[0]) for s in scale]
     tables, step = _scales(op, [multiplier(v) for v in values])
     n = op.number
     sizes = [depth, outputs, -op.zero(0), op.zero(-1), *activation_range(op)]
