@@ -15,6 +15,8 @@ from converters.loading import load_model
 from converters.metadata import add_metadata
 from converters.naming import name_tensors, untie_kernels
 from converters.op_support import check_float_graph, check_int8_model
+from converters.priot_convert import METHODS as PRIOT_METHODS
+from converters.priot_convert import convert_priot
 from converters.prune import prune_unused
 from converters.quantize import QuantizeOptions, quantize_graph
 from converters.ranges import observe_ranges
@@ -30,6 +32,8 @@ def convert(
     *,
     calibration=None,
     method="zo",
+    targets=None,
+    method_options=None,
     weights="per-tensor",
     scales="affine",
     calibration_clip=None,
@@ -54,7 +58,11 @@ def convert(
       calibration: samples that show the range of the inputs: an array, a dict by input name, a
         list in the order of `model.inputs`, or an `.npz` path. None takes synthetic noise, warns,
         and marks the model uncalibrated.
-      method: `zo`, the training method the file is made for.
+      method: training method the file is made for: `zo`, or `priot`, `priot-s`, `niti` for
+        power-of-two scales and training in integers alone (`converters.priot_convert`); those
+        train every layer, and options of scales and ranges do not apply.
+      targets: labels of the calibration data, needed for priot, priot-s and niti.
+      method_options: further options of `converters.priot_convert.convert_priot`, by name.
       weights: `per-tensor` (one scale per dense kernel) or `per-channel`; convolutions are per
         channel unless `scales` is `power-of-two`.
       scales: `affine`, or `power-of-two`: symmetric, zero point 0, every scale 2^e.
@@ -87,6 +95,20 @@ def convert(
       >>> raw[4:8]
       b'TFL3'
     """
+    if method in PRIOT_METHODS:
+        return convert_priot(
+            model,
+            calibration=calibration,
+            targets=targets,
+            method=method,
+            labels=labels,
+            normalization=_check_normalization(normalization),
+            description=description,
+            samples=calibration_samples,
+            progress=progress,
+            seed=seed,
+            **(method_options or {}),
+        )
     _check_options(
         method, weights, scales, calibration_clip, weight_headroom, logit_headroom, labels
     )
@@ -164,7 +186,7 @@ def convert(
 
 def _check_options(method, weights, scales, clip, weight_headroom, logit_headroom, labels):
     allowed = {
-        "method": (method, ("zo",)),
+        "method": (method, ("zo", *PRIOT_METHODS)),
         "weights": (weights, ("per-tensor", "per-channel")),
         "scales": (scales, ("affine", "power-of-two")),
     }

@@ -46,6 +46,7 @@ def convert_priot(
     labels=None,
     normalization=None,
     description=None,
+    samples=None,
     progress=None,
     seed=0,
 ):
@@ -77,6 +78,7 @@ def convert_priot(
       labels: class names.
       normalization: as for `convert`.
       description: one line about the model.
+      samples: use this many calibration samples, drawn evenly; default at most 512.
       progress: called with (passes done, passes in all).
       seed: of the initial scores.
 
@@ -114,7 +116,9 @@ def convert_priot(
         normalization=normalization,
         seed=seed,
     )
-    x, y, net.input_exponent = _samples(data.arrays[0], targets, net)
+    x, y, net.input_exponent = _samples(
+        data.arrays[0], targets, net, samples or _CALIBRATION_SAMPLES
+    )
     quantize_weights(net)
     if method != "niti":
         initialise(
@@ -138,6 +142,7 @@ def convert_priot(
     }
     if method == "priot-s":
         net.options |= {"unscored": unscored, "selection": selection}
+    net.description = description
     info = TrainingInfo(
         method=method,
         calibrated=calibration is not None,
@@ -159,7 +164,7 @@ def _check(mu, roundings, shift_rule):
             raise ConversionError(f"Expected {name} of {ROUNDINGS}, got {value!r}")
 
 
-def _samples(x, targets, net):
+def _samples(x, targets, net, most):
     if targets is None:
         raise CalibrationError(
             "Expected labels with the calibration data, got none: the shifts of the backward pass "
@@ -172,12 +177,13 @@ def _samples(x, targets, net):
             f"Expected {len(x)} labels from 0 to {classes - 1}, got {len(y)} labels"
             + (f" from {y.min()} to {y.max()}" if len(y) else "")
         )
-    if len(x) > _CALIBRATION_SAMPLES:
-        picked = np.linspace(0, len(x) - 1, _CALIBRATION_SAMPLES).astype(int)
+    if len(x) > most:
+        picked = np.linspace(0, len(x) - 1, most).astype(int)
         x, y = x[picked], y[picked]
     largest = float(np.max(np.abs(x), initial=0.0))
     exponent = -7 if largest == 0 else int(np.ceil(np.log2(largest / 128) - 1e-4))
-    codes = np.clip(np.floor(x / 2.0**exponent), -128, 127).astype(np.int8)
+    steps = np.asarray(x, np.float64) / 2.0**exponent
+    codes = np.clip(np.trunc(steps + np.copysign(0.5, steps)), -128, 127).astype(np.int8)
     return codes, y.astype(np.int64), exponent
 
 

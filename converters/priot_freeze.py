@@ -2,11 +2,22 @@
 
 import logging
 
-from converters.flatbuffer import load_bytes
+from converters.flatbuffer import load_bytes, op_name, read_model
+from converters.priot_format import MASKED_OPS
 from converters.priot_read import forward_rounding, read_net
 from converters.priot_write import write_net
 
 _log = logging.getLogger("tflm_train")
+
+
+def runnable(raw):
+    """The bytes themselves, or the frozen form of a model with masked operators.
+
+    Engines run TFLite's own operators; the outputs are the same (see `freeze`).
+    """
+    model = read_model(raw)
+    names = {op_name(model, op) for op in model.subgraphs[0].operators}
+    return freeze(raw) if names & set(MASKED_OPS.values()) else raw
 
 
 def freeze(raw):

@@ -118,6 +118,7 @@ class PriotNet:
       input_name: name of the input.
       input_exponent: real = code * 2^exponent.
       method: `priot`, `priot-s` or `niti`.
+      description: one line about the model, or None.
       options: method options stored in the file: mu, rounding, masked_backward ...
     """
 
@@ -127,6 +128,7 @@ class PriotNet:
     input_exponent: int = -7
     method: str = "priot"
     options: dict = dataclasses.field(default_factory=dict)
+    description: str | None = None
 
     def weighted(self):
         """The layers with weights."""

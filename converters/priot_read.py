@@ -57,6 +57,7 @@ def _net(model, info):
     shape = tuple(int(d) for d in source.shape[1:])
     net = PriotNet([], shape, tensor_name(source), int(data["input_exponent"]), info.method)
     net.options = dict(data["options"])
+    net.description = model.description.decode() if model.description else None
     entries = {e["op"]: e for e in data["layers"] if "op" in e}
     names = [e["name"] for e in data["layers"] if e["kind"] == "max_pool"]
     for number, op in enumerate(graph.operators):

@@ -95,7 +95,7 @@ def write_net(net, *, info, frozen=False):
         `method` and `method_data` are filled in here.
       frozen: builtin operators alone, pruned weights as zeros; nothing is trainable.
     """
-    writer = GraphWriter(f"{net.method} model for tflm-train")
+    writer = GraphWriter(net.description or f"{net.method} model for tflm-train")
     current = writer.tensor(net.input_name, (1, *net.input_shape), exponent=net.input_exponent)
     writer.graph.inputs = [current]
     shape, exponent = net.input_shape, net.input_exponent

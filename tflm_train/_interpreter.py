@@ -13,6 +13,7 @@ from converters.flatbuffer import (
     tensor_name,
     write_model,
 )
+from converters.priot_freeze import runnable
 from converters.training_info import read_training_info
 from tflm_train import _engines
 from tflm_train._canary import check_fresh
@@ -49,7 +50,8 @@ class Interpreter:
     """
 
     def __init__(self, model, *, engine="native", prefix_engine=None):
-        raw = load_bytes(model)
+        # A model with masked operators runs in its frozen form, which has the same outputs.
+        raw = runnable(load_bytes(model))
         self._model = read_model(raw)
         self._appendix = metadata.appendix(raw)
         self.engine_name = engine

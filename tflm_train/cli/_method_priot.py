@@ -61,7 +61,7 @@ def make_trainer(args, method):
         rounding=args.rounding,
         rounding_update=args.rounding_update,
         masked_backward=None if args.backward is None else args.backward == "masked",
-        init=_pair(args.init),
+        init=pair(args.init),
         threshold=args.threshold,
         selection=args.selection,
         unscored=args.unscored,
@@ -82,7 +82,8 @@ def _schedule(text):
         ) from error
 
 
-def _pair(text):
+def pair(text):
+    """(mean, deviation) of `MEAN,STD`, or None."""
     if text is None:
         return None
     try:

@@ -19,6 +19,8 @@ _ACCURACY_SAMPLES = 1000
 
 def add_arguments(parser):
     """Declare this command's arguments."""
+    from tflm_train.cli import _convert_priot
+
     parser.add_argument("model", metavar="MODEL", help=".h5, .keras or SavedModel folder")
     parser.add_argument(
         "--calibration",
@@ -43,7 +45,13 @@ def add_arguments(parser):
         choices=["affine", "power-of-two"],
         help="power-of-two: symmetric, zero point 0, every scale 2^e (default affine)",
     )
-    parser.add_argument("--method", default="zo", help="training method (default zo)")
+    parser.add_argument(
+        "--method",
+        default="zo",
+        choices=["zo", "priot", "priot-s", "niti"],
+        help="training method (default zo); the others take power-of-two scales, need labels in "
+        "the calibration data and train every layer",
+    )
     parser.add_argument(
         "--calibration-samples",
         type=int,
@@ -80,6 +88,7 @@ def add_arguments(parser):
         help=f"evaluate on N samples, drawn evenly (default {_ACCURACY_SAMPLES})",
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of synthetic noise (default 0)")
+    _convert_priot.add_arguments(parser.add_argument_group("priot, priot-s, niti"))
 
 
 def add_conversion_arguments(parser):
@@ -126,7 +135,7 @@ def run(args):
     from converters import convert
     from converters.atomic import write_bytes_atomically
     from converters.loading import load_model
-    from tflm_train.cli import _common
+    from tflm_train.cli import _common, _convert_priot
     from tflm_train.data import load_dataset
 
     out = _common.console()
@@ -145,6 +154,8 @@ def run(args):
             model,
             calibration=calibration,
             method=args.method,
+            targets=None if dataset is None else dataset.y,
+            method_options=_convert_priot.options(args),
             weights=args.weights,
             scales=args.scales,
             calibration_clip=args.calibration_clip,

@@ -308,7 +308,9 @@ class PriotTrainer(Trainer):
             raise DataError("Expected finite values, got NaN or infinity in the samples")
         if normalization:
             x = x * np.float32(normalization["scale"]) + np.float32(normalization["offset"])
-        codes = np.floor(x * np.float32(2.0**-self.net.input_exponent))
+        # Nearest code, half away from zero, as `Interpreter.quantize` does.
+        steps = x.astype(np.float64) * 2.0**-self.net.input_exponent
+        codes = np.trunc(steps + np.copysign(0.5, steps))
         return np.clip(codes, -128, 127).astype(np.int8)
 
     def _warn_pruned(self, name):
