@@ -1,0 +1,67 @@
+// Conveniences around a MicroInterpreter that holds a training graph: one call per sample, and the
+// memory a checkpoint is made of. Header only; nothing here is needed to train by Invoke() alone.
+#ifndef TFLM_TRAIN_MICRO_OPS_TFLM_TRAIN_SESSION_H_
+#define TFLM_TRAIN_MICRO_OPS_TFLM_TRAIN_SESSION_H_
+
+#include <cstring>
+
+#include "micro_ops/tflm/train_state.h"
+#include "micro_ops/trainer/checkpoint_store.h"
+#include "tensorflow/lite/micro/micro_interpreter.h"
+#include "tensorflow/lite/micro/micro_log.h"
+
+namespace tflm_train {
+
+constexpr int32_t kInferOnly = -1;
+
+// Right after construction of the interpreter: allocates and checks that it is a training graph.
+inline TfLiteStatus AllocateTraining(tflite::MicroInterpreter* interpreter, size_t arena_bytes) {
+  if (interpreter->AllocateTensors() != kTfLiteOk) {
+    MicroPrintf(
+        "tflm_train: AllocateTensors failed with an arena of %d bytes; if memory is "
+        "missing, enlarge it and read the need from arena_used_bytes()",
+        static_cast<int>(arena_bytes));
+    return kTfLiteError;
+  }
+  const bool graph = interpreter->inputs_size() == 2 && interpreter->outputs_size() >= 3 &&
+                     interpreter->output(1)->bytes == sizeof(TrainState);
+  if (!graph) {
+    MicroPrintf(
+        "tflm_train: expected a training graph with x and label, got another model: "
+        "convert it with --graph train");
+    return kTfLiteError;
+  }
+  return kTfLiteOk;
+}
+
+inline TrainState* StateOf(tflite::MicroInterpreter* interpreter) {
+  return static_cast<TrainState*>(interpreter->output(1)->data.data);
+}
+
+// One sample: a training step with its label, inference with kInferOnly. The logits are
+// interpreter->output(0), the guess is StateOf(interpreter)->guess.
+inline TfLiteStatus RunSample(tflite::MicroInterpreter* interpreter, const int8_t* x,
+                              int32_t label) {
+  TfLiteTensor* input = interpreter->input(0);
+  memcpy(input->data.data, x, input->bytes);
+  *interpreter->input(1)->data.i32 = label;
+  return interpreter->Invoke();
+}
+
+// The training state as pieces of memory for CheckpointSave and CheckpointLoad: TrainState, then
+// the tensors that learn. Returns their number, or -1 when `capacity` is too small.
+// interpreter->Reset() goes back to the initial scores of the file.
+inline int32_t TrainingParts(tflite::MicroInterpreter* interpreter, CheckpointPart* parts,
+                             int32_t capacity) {
+  const int32_t count = static_cast<int32_t>(interpreter->outputs_size()) - 1;
+  if (count > capacity) return -1;
+  for (int32_t i = 0; i < count; ++i) {
+    const TfLiteTensor* tensor = interpreter->output(static_cast<size_t>(i) + 1);
+    parts[i] = {tensor->data.data, static_cast<uint32_t>(tensor->bytes)};
+  }
+  return count;
+}
+
+}  // namespace tflm_train
+
+#endif  // TFLM_TRAIN_MICRO_OPS_TFLM_TRAIN_SESSION_H_
