@@ -230,7 +230,7 @@ void FeedArrays::Add(const Model& model, int32_t index, nb::handle value) {
   const Tensor& tensor = model.tensors[index];
   const std::vector<size_t> one = BatchShape(tensor, 1);
   In<int8_t> array;
-  if (!nb::try_cast(value, array)) {
+  if (!nb::try_cast(value, array, false)) {
     throw std::invalid_argument("Expected a C-contiguous int8 array " + ShapeText(one, true) +
                                 " for " + model.Describe(index));
   }
@@ -289,8 +289,8 @@ void BindEngine(nb::module_& m) {
            nb::arg("fetch"))
       .def("live_tensors", &Engine::LiveTensors, nb::arg("op"))
       .def("read_tensor", &ReadTensor, nb::arg("index"))
-      .def("write_tensor", &WriteTensor<int8_t>, nb::arg("index"), nb::arg("values"))
-      .def("write_tensor", &WriteTensor<int32_t>, nb::arg("index"), nb::arg("values"))
+      .def("write_tensor", &WriteTensor<int8_t>, nb::arg("index"), nb::arg("values").noconvert())
+      .def("write_tensor", &WriteTensor<int32_t>, nb::arg("index"), nb::arg("values").noconvert())
       .def("dump", &Dump, nb::arg("x"))
       .def("serialize", &Serialize);
   BindZoEngine(engine);

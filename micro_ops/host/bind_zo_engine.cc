@@ -60,13 +60,13 @@ class BatchArrays {
       : feeds_(model, feeds) {
     batch_ = {feeds_.feeds(), nullptr, nullptr, feeds_.samples()};
     if (problem.loss == ZoLoss::kCrossEntropy) {
-      Require(nb::try_cast(targets, labels_) && labels_.ndim() == 1 &&
+      Require(nb::try_cast(targets, labels_, false) && labels_.ndim() == 1 &&
                   labels_.size() == static_cast<size_t>(batch_.samples),
               "int32 labels [" + std::to_string(batch_.samples) + "] as targets");
       batch_.labels = labels_.data();
     } else {
       const size_t outputs = static_cast<size_t>(model.tensors[problem.logits].elements);
-      Require(nb::try_cast(targets, values_) &&
+      Require(nb::try_cast(targets, values_, false) &&
                   values_.size() == outputs * static_cast<size_t>(batch_.samples),
               "int8 targets of " + std::to_string(outputs) + " values for each of " +
                   std::to_string(batch_.samples) + " samples");
@@ -218,9 +218,9 @@ void BindZoEngine(nb::class_<Engine>& engine) {
   engine.def("zo_train", &Train, nb::arg("feeds"), nb::arg("first_op"), nb::arg("logits_index"),
              nb::arg("targets"), nb::arg("loss"), nb::arg("mult"), nb::arg("trainable"),
              nb::arg("seed"), nb::arg("first_step"), nb::arg("q"), nb::arg("mu"),
-             nb::arg("estimator"), nb::arg("indices"), nb::arg("batch_size"), nb::arg("normalize"),
-             nb::arg("rates"), nb::arg("beta_q8"), nb::arg("momentum"), nb::arg("shadow"),
-             nb::arg("mean_square") = 0);
+             nb::arg("estimator"), nb::arg("indices").noconvert(), nb::arg("batch_size"),
+             nb::arg("normalize"), nb::arg("rates").noconvert(), nb::arg("beta_q8"),
+             nb::arg("momentum"), nb::arg("shadow"), nb::arg("mean_square") = 0);
 }
 
 }  // namespace tflm_train
