@@ -52,9 +52,9 @@ def priot_model(
         layer.weights = rng.integers(-127, 128, size).astype(np.int8)
         layer.exponent = -9
         bits = int(np.ceil(np.log2(np.sqrt(layer.row_size) * 40 * 70)))
-        layer.forward_shift = max(bits - 7, 0)
+        layer.forward_shift = max(bits - 6, 0)
         layer.backward_shift = 7
-        layer.gradient_bits = 16 if method != "niti" else 13
+        layer.gradient_bits = 18 if method != "niti" else 13
         if bias:
             layer.bias = rng.integers(-3000, 3000, layer.out_shape[-1]).astype(np.int32)
         if method != "niti":
@@ -105,7 +105,9 @@ class Twin:
             core.set_shifts(i, layer.exponent, layer.forward_shift, layer.backward_shift, shift)
         data = self.trainer.prepare(sample[None])
         if label < 0:
-            logits = self.trainer.predict(data)[0]
+            # The device draws the random words of its step, evaluation those of a sample's number.
+            data = [np.repeat(data[0], self.trainer.step + 1, axis=0)]
+            logits = self.trainer.predict(data)[-1]
         else:
             self.trainer.train_batch(data, self.trainer.check_targets([label]))
             last = len(self.trainer.net.layers) - 1
