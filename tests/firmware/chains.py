@@ -48,10 +48,10 @@ def odd_net():
             ("dense", [21, 7], False)]  # fmt: skip
 
 
-def random_chain(specs, seed, *, method="priot", storage="dense", threshold=-8, bias=False,
+def random_chain(specs, number, *, method="priot", storage="dense", threshold=-8, bias=False,
                  share=0.3, spread=40, **settings):  # fmt: skip
     """A `Chain` with random parameters whose activations stay in range."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(number)
     layers = []
     for kind, sizes, relu in specs:
         layer = ChainLayer(kind, list(sizes), relu)

@@ -3,6 +3,7 @@
 import ctypes
 import dataclasses
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -54,6 +55,11 @@ def missing_tools(target):
     return None
 
 
+def objects_folder(folder):
+    """Where objects are kept: beside the model, so that models in one folder share kernels."""
+    return Path(folder).resolve().parent / "objects"
+
+
 def write_sources(files, folder):
     """Write `{name: text}` into `folder`, leaving equal files untouched."""
     folder = Path(folder)
@@ -75,20 +81,26 @@ def _run(command):
 def _compile(sources, target, includes, objects, extra=()):
     """Objects of `sources`; a source is compiled again only when it or its flags change."""
     objects.mkdir(parents=True, exist_ok=True)
-    flags = [*compile_flags(target), *extra, *(f"-I{path}" for path in includes)]
+    root, model = includes
+    flags = [target.compiler, *compile_flags(target), *extra, f"-I{root}"]
     stamp = hashlib.sha256(" ".join(flags).encode())
     for header in sorted((micro_ops_root() / "micro_ops").rglob("*.h")):
         stamp.update(header.read_bytes())
-    for folder in includes[1:]:
-        for header in sorted(Path(folder).glob("*.h")):
-            stamp.update(header.read_bytes())
     made = []
     for source in sources:
         key = stamp.copy()
         key.update(source.read_bytes())
+        command = flags
+        # Only these see the model; the kernels are the same for all models.
+        if source.parent == Path(model) or source.name == "serve.cc" or extra:
+            command = [*flags, f"-I{model}"]
+            for header in sorted(Path(model).glob("*.h")):
+                key.update(header.read_bytes())
         output = objects / f"{source.parent.name}_{source.stem}_{key.hexdigest()[:16]}.o"
         if not output.is_file():
-            _run([target.compiler, *flags, "-c", str(source), "-o", str(output)])
+            partial = output.with_suffix(f".{os.getpid()}.tmp")
+            _run([*command, "-c", str(source), "-o", str(partial)])
+            partial.replace(output)
         made.append(output)
     return made
 
@@ -111,7 +123,7 @@ def build_image(folder, target, *, name="firmware", defines=(), extra_sources=()
     reason = missing_tools(target)
     if reason:
         raise BuildError(f"Expected a cross compiler for {target}, got {reason}")
-    kind, folder = find_target(target), Path(folder)
+    kind, folder = find_target(target), Path(folder).resolve()
     root = micro_ops_root()
     boards = board_sources(kind)
     if not board:
@@ -119,7 +131,7 @@ def build_image(folder, target, *, name="firmware", defines=(), extra_sources=()
     sources = [*sorted(folder.glob("model*.cc")), *map(Path, extra_sources)]
     sources += [*kernel_sources(kind), *boards]
     extra = [f"-D{define}" for define in defines]
-    objects = _compile(sources, kind, [root, folder], folder / "objects", extra)
+    objects = _compile(sources, kind, [root, folder], objects_folder(folder), extra)
     image = folder / f"{name}.elf"
     scripts = root / "micro_ops" / "targets"
     _run([
@@ -166,22 +178,23 @@ class HostModel:
         kind = dataclasses.replace(find_target("generic"), kernels=find_target(kernels_of).kernels)
         folder, root = Path(folder).resolve(), micro_ops_root()
         sources = [*sorted(folder.glob("model*.cc")), *kernel_sources(kind)]
-        objects = _compile(sources, kind, [root, folder], folder / "host_objects")
+        objects = _compile(sources, kind, [root, folder], objects_folder(folder))
         # A new name per content: the loader would return an older library of the same path.
         digest = hashlib.sha256("".join(o.name for o in objects).encode()).hexdigest()[:12]
         library = folder / f"{name}_{digest}.so"
         if not library.is_file():
             _run([kind.compiler, "-shared", *map(str, objects), "-o", str(library)])
         self._library = ctypes.CDLL(str(library))
-        self._library.model_logits.restype = ctypes.c_void_p
-        self._library.model_loss.restype = ctypes.c_int64
-        self._library.model_state_crc.restype = ctypes.c_uint32
         text = (folder / "model.h").read_text()
         self.sizes = {
             parts[1]: int(parts[2])
             for parts in (line.split() for line in text.splitlines())
             if len(parts) >= 3 and parts[0] == "#define" and parts[2].lstrip("-").isdigit()
         }
+        if self.sizes["MODEL_TRAINS"]:
+            self._library.model_logits.restype = ctypes.c_void_p
+            self._library.model_loss.restype = ctypes.c_int64
+            self._library.model_state_crc.restype = ctypes.c_uint32
         self._library.model_init()
 
     def infer(self, x):

@@ -1,11 +1,14 @@
 """Images under emulation: QEMU's MPS3 AN547 (Cortex-M55) and rp2040js (RP2040)."""
 
+import ctypes
 import json
 import os
 import queue
 import select
 import shutil
+import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -15,6 +18,12 @@ from tflm_train._firmware.protocol import Client
 
 RP2040JS = "rp2040js@1.4.1"
 _ASSETS = Path(__file__).resolve().parent / "assets"
+_PR_SET_PDEATHSIG = 1
+
+
+def _die_with_parent():
+    # An image waits for its host for ever; without this a killed test run leaves it spinning.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class EmulatorError(TflmTrainError):
@@ -101,7 +110,11 @@ class Emulator:
             if plugin:
                 command += ["-plugin", plugin, "-d", "plugin", "-D", "/dev/stderr"]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
         self._notes = queue.Queue()
         self._errors = []

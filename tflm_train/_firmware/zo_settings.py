@@ -93,10 +93,10 @@ def _rate(options, q, first, batch):
     multiplier = 0
     if options.normalize == "raw":
         per_unit = NATS * 65536 / (batch * q * options.mu)
-        multiplier = round(options.lr * growth * per_unit * 2**32)
+        multiplier = round(options.lr * growth * per_unit * 2**28)
         if multiplier >= 2**32:
             raise ValueError(
-                f"Expected a raw lr that moves a weight less than {2**16} steps per unit of loss, "
+                f"Expected a raw lr that moves a weight less than {2**20} steps per unit of loss, "
                 f"got {options.lr}: lower lr or use normalize='rms'"
             )
     return q, lr_q16, multiplier

@@ -1,29 +1,42 @@
 """Write a trained model in the form that a device takes.
 
   tflm-train export model.trained.tflite --freeze --output model.frozen.tflite
+  tflm-train export model.tflite --format c --target rp2040 --output firmware/
 
 --freeze turns a PRIOT, PRIOT-S or NITI model into a plain .tflite: pruned weights are zeros, the
 operators are TFLite's own, and stock TFLM computes the outputs of the masked model bit for bit.
+
+--format c writes C++ with a C interface (model.h) that infers and trains without an interpreter, a
+heap or a float unit, together with the kernels it calls and a CMake target (docs/firmware.md).
 """
 
 NAME = "export"
-HELP = "write a trained model for deployment: --freeze gives a plain .tflite"
+HELP = "write a trained model for deployment: --freeze gives a plain .tflite, --format c firmware"
 
 
 def add_arguments(parser):
     """Declare this command's arguments."""
+    from tflm_train.cli import _firmware
+
     parser.add_argument("model", metavar="MODEL.tflite")
-    parser.add_argument("--format", default="tflite", choices=["tflite"], help="default tflite")
+    parser.add_argument(
+        "--format", default="tflite", choices=["tflite", "c"], help="default tflite"
+    )
     parser.add_argument(
         "--freeze", action="store_true", help="builtin operators only, pruned weights as zeros"
     )
     parser.add_argument(
-        "--output", metavar="FILE", help="default MODEL.frozen.tflite beside the model"
+        "--output", metavar="PATH", help="a file, default MODEL.frozen.tflite; for c a folder"
     )
+    _firmware.add_arguments(parser, ["generic", "rp2040", "cortex-m55"])
 
 
 def run(args):
     """Export and report."""
+    return {"tflite": _export_tflite, "c": _export_c}[args.format](args)
+
+
+def _export_tflite(args):
     from pathlib import Path
 
     from converters.atomic import write_bytes_atomically
@@ -42,4 +55,27 @@ def run(args):
     raw = freeze(load_bytes(args.model))
     write_bytes_atomically(output, raw)
     _common.console().print(f"{output}: {len(raw)} bytes, builtin operators only")
+    return 0
+
+
+def _export_c(args):
+    from pathlib import Path
+
+    from tflm_train._firmware.build import write_sources
+    from tflm_train._firmware.source import export_files
+    from tflm_train.cli import _common, _firmware
+
+    if args.freeze:
+        raise ValueError("Expected --freeze with --format tflite only, got --format c")
+    output = Path(args.output or Path(args.model).with_suffix(".c"))
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"Expected a folder for --output, got the file {output}")
+    source = _firmware.source_of(args)
+    files = export_files(source, args.target)
+    write_sources(files, output)
+    state = source.state_bytes if source.trains else 0
+    _common.console().print(
+        f"{output}/: {len(files)} files, start with model.h. RAM: {source.arena_bytes} bytes of "
+        f"arena and {state} of training state; tflm-train plan says more"
+    )
     return 0
