@@ -67,6 +67,7 @@ class GraphSource:
 
     def __init__(self, model, *, zo=None, logits=None):
         self.model, self.graph, self.zo = model, model.subgraphs[0], zo
+        self.trains = zo is not None
         self.tensors = self.graph.tensors
         self.output = int(self.graph.outputs[0])
         self.logits = self.output if logits is None else int(logits)
