@@ -6,7 +6,7 @@ JOBS   ?= 2
 
 export TF_CPP_MIN_LOG_LEVEL = 3
 
-.PHONY: demo test lint unit wheel-test nightly native format clean
+.PHONY: demo test lint unit wheel-test nightly native cpp-test format clean
 
 SOURCES := pyproject.toml $(shell find tflm_train converters micro_ops \
   -name '*.py' -o -name '*.cc' -o -name '*.h' -o -name CMakeLists.txt)
@@ -57,3 +57,12 @@ native:
 	cmake --build build/dev
 	# A new file, not new bytes in the old one: running processes keep what they have mapped.
 	install -m 755 build/dev/_native*.so tflm_train/
+
+# Kernels and engine under AddressSanitizer and UndefinedBehaviorSanitizer, without Python.
+cpp-test:
+	mkdir -p build
+	cmake -S micro_ops -B build/asan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DTFLM_TRAIN_PYTHON=OFF \
+	  -DTFLM_TRAIN_HOST=ON -DTFLM_TRAIN_TESTS=ON -DTFLM_TRAIN_SANITIZE=ON > build/asan.log 2>&1 || \
+	  { cat build/asan.log; exit 1; }
+	cmake --build build/asan
+	ctest --test-dir build/asan --output-on-failure
