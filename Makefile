@@ -45,6 +45,31 @@ format: $(BIN)/.installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $$(git ls-files 'micro_ops/**.h' 'micro_ops/**.cc')
 
+# Firmware for the emulated boards: infer, train_priot and train_zo images under out/firmware.
+firmware: $(BIN)/.installed
+	mkdir -p out/firmware
+	$(BIN)/tflm-train convert examples/models/tiny_cnn_s2.h5 --method priot --calibration digits \
+	  --input-scale 0.00390625 --output out/firmware/tiny_cnn_s2.tflite
+	$(BIN)/python -m tflm_train._firmware.images examples/models/mnist_cnn_int8.tflite \
+	  out/firmware/tiny_cnn_s2.tflite --output out/firmware
+
+# Cross compiler, QEMU and rp2040js: from the distribution as root, else what is there is used and
+# the tests skip with the reason. Nothing is written into this folder.
+firmware-tools: $(BIN)/.installed
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  command -v arm-none-eabi-g++ >/dev/null || packages="gcc-arm-none-eabi libstdc++-arm-none-eabi-dev"; \
+	  command -v qemu-system-arm >/dev/null || packages="$$packages qemu-system-arm"; \
+	  command -v npm >/dev/null || packages="$$packages nodejs npm"; \
+	  if [ -n "$$packages" ]; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$packages; \
+	  fi; \
+	fi
+	@command -v npm >/dev/null && $(BIN)/python -m tflm_train._firmware.images --tools || true
+
+firmware-test: firmware-tools $(BIN)/.installed-dev
+	mkdir -p out && cd out && $(BIN)/python -m pytest -q -rs --rootdir .. -c ../pyproject.toml \
+	  ../tests/firmware -m 'not nightly'
+
 clean:
 	rm -rf build dist out .venv
 

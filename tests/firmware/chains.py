@@ -1,6 +1,7 @@
 """Random chains for the firmware tests, and the host trainer loaded with the same numbers."""
 
 import numpy as np
+import pytest
 
 from converters.c_source_chain import ROUNDINGS, Chain, ChainLayer
 
@@ -143,3 +144,13 @@ def len_of(net):
         except ValueError:
             return count
         count += 1
+
+
+def require_target(target):
+    """Skip unless images of `target` can be built and run here."""
+    from tflm_train._firmware.build import missing_tools
+    from tflm_train._firmware.emulators import missing_emulator
+
+    reason = missing_tools(target) or missing_emulator(target)
+    if reason:
+        pytest.skip(reason)

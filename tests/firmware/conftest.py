@@ -20,13 +20,3 @@ def host_compiler():
 def build_folder(tmp_path_factory):
     """A folder whose objects all tests share, so that each kernel is compiled once."""
     return tmp_path_factory.mktemp("firmware")
-
-
-def require_target(target):
-    """Skip unless images of `target` can be built and run here."""
-    from tflm_train._firmware.build import missing_tools
-    from tflm_train._firmware.emulators import missing_emulator
-
-    reason = missing_tools(target) or missing_emulator(target)
-    if reason:
-        pytest.skip(reason)

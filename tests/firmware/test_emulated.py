@@ -4,8 +4,16 @@ import zlib
 
 import numpy as np
 import pytest
-from chains import host_crc, host_net, host_step, odd_net, random_chain, samples, tiny_cnn_s2
-from conftest import require_target
+from chains import (
+    host_crc,
+    host_net,
+    host_step,
+    odd_net,
+    random_chain,
+    require_target,
+    samples,
+    tiny_cnn_s2,
+)
 
 import tflm_train
 from converters.c_source_chain import ChainSource

@@ -13,7 +13,17 @@ from converters.errors import TflmTrainError
 
 # Modules of this package, in the order help lists them. Each has NAME, HELP, add_arguments(parser)
 # and run(args) -> exit code.
-_COMMANDS = ("convert", "three_stage", "train", "eval", "inspect", "replay", "export", "reproduce")
+_COMMANDS = (
+    "convert",
+    "three_stage",
+    "train",
+    "eval",
+    "inspect",
+    "replay",
+    "export",
+    "run_emulated",
+    "reproduce",
+)
 
 _DESCRIPTION = """\
 Train fully-int8 TFLite models where no backward pass or float unit exists.
