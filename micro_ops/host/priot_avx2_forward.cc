@@ -127,27 +127,32 @@ inline void Tile(const int8_t* columns, int32_t stride, int32_t quads, const int
 template <bool kNonNegative>
 void Product(const ConvShape& s, const ConvWork& work, const int32_t* bias,
              const Requantize* requantize, int32_t* accumulators, int8_t* output) {
-  constexpr int32_t kBlock = 4;
+  constexpr int32_t kRows = 4;
   constexpr int32_t kMaxChannels = 2048;
-  alignas(32) int32_t tile[kBlock * kMaxChannels];
+  // Sums of a block of positions: few calls of the requantiser, all of it in the first-level cache
+  // for usual channel counts.
+  alignas(32) int32_t tile[kRows * kMaxChannels];
   alignas(32) int32_t start[kMaxChannels];
   const int32_t row = ConvRowSize(s), stride = (row + 15) / 16 * 16, quads = (row + 3) / 4;
   const int32_t channels = (s.out_channels + 15) / 16 * 16;
   const int32_t positions = s.out_height * s.out_width;
+  int32_t block = 2048 / channels / kRows * kRows;
+  if (block < kRows) block = kRows;
   std::memset(start, 0, sizeof(int32_t) * channels);
   if (bias != nullptr) std::memcpy(start, bias, sizeof(int32_t) * s.out_channels);
-  for (int32_t p = 0; p < positions; p += kBlock) {
-    const int32_t rows = positions - p < kBlock ? positions - p : kBlock;
+  for (int32_t p = 0; p < positions; p += block) {
+    const int32_t rows = positions - p < block ? positions - p : block;
     const int8_t* columns = work.columns.data() + static_cast<size_t>(p) * stride;
     for (int32_t c = 0; c < channels; c += 16) {
       const int8_t* packed = work.packed.data() + c * 4;
-      if (rows == kBlock) {
-        Tile<kNonNegative, kBlock>(columns, stride, quads, packed, channels, start + c, tile + c);
-      } else {
-        for (int32_t r = 0; r < rows; ++r) {
-          Tile<kNonNegative, 1>(columns + r * stride, stride, quads, packed, channels, start + c,
-                                tile + r * channels + c);
-        }
+      int32_t r = 0;
+      for (; r + kRows <= rows; r += kRows) {
+        Tile<kNonNegative, kRows>(columns + static_cast<size_t>(r) * stride, stride, quads, packed,
+                                  channels, start + c, tile + r * channels + c);
+      }
+      for (; r < rows; ++r) {
+        Tile<kNonNegative, 1>(columns + static_cast<size_t>(r) * stride, stride, quads, packed,
+                              channels, start + c, tile + r * channels + c);
       }
     }
     const int32_t base = p * s.out_channels;
