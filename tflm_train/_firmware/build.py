@@ -105,15 +105,16 @@ def _compile(sources, target, includes, objects, extra=()):
     return made
 
 
-def build_image(folder, target, *, name="firmware", defines=(), extra_sources=(), board=True,
-                stack=4096):  # fmt: skip
+def build_image(folder, target, *, name="firmware", flags=(), extra_sources=(), objects=(),
+                board=True, stack=4096):  # fmt: skip
     """Link the generated sources in `folder` into `folder/<name>.elf`.
 
     Args:
       folder: holds model.h, model.cc, model_data.cc.
       target: `rp2040` or `cortex-m55`.
-      defines: further macros, `NAME=VALUE`.
+      flags: further flags of every compilation.
       extra_sources: further sources to link.
+      objects: further objects to link.
       board: link the serving application; False when `extra_sources` bring a `main`.
       stack: bytes reserved for the stack.
 
@@ -130,14 +131,14 @@ def build_image(folder, target, *, name="firmware", defines=(), extra_sources=()
         boards = [p for p in boards if p.name != "serve.cc"]
     sources = [*sorted(folder.glob("model*.cc")), *map(Path, extra_sources)]
     sources += [*kernel_sources(kind), *boards]
-    extra = [f"-D{define}" for define in defines]
-    objects = _compile(sources, kind, [root, folder], objects_folder(folder), extra)
+    compiled = _compile(sources, kind, [root, folder], objects_folder(folder), list(flags))
     image = folder / f"{name}.elf"
     scripts = root / "micro_ops" / "targets"
     _run([
         kind.compiler, *kind.flags, "-nostdlib", "-Wl,--gc-sections", "-Wl,--no-warn-rwx-segments",
         f"-Wl,--defsym=STACK_BYTES={stack}", f"-L{scripts / 'common'}",
-        f"-T{scripts / kind.board / kind.script}", *map(str, objects), "-lgcc", "-o", str(image),
+        f"-T{scripts / kind.board / kind.script}",
+        *map(str, [*compiled, *objects]), "-lgcc", "-o", str(image),
     ])  # fmt: skip
     return _measure(image, target)
 
