@@ -14,6 +14,24 @@ namespace tflm_train {
 
 constexpr int32_t kInferOnly = -1;
 
+// The smallest arena, to 16 bytes, in which `model` can be allocated; 0 when `bytes` are not
+// enough. For a machine with memory to spare (an emulator, an early prototype): it allocates again
+// and again inside `memory`, and TFLM complains about every size that is too small.
+// arena_used_bytes() is less than this: planning takes memory that is free again afterwards.
+inline size_t ArenaNeed(const tflite::Model* model, const tflite::MicroOpResolver& resolver,
+                        uint8_t* memory, size_t bytes) {
+  const auto fits = [&](size_t size) {
+    return tflite::MicroInterpreter(model, resolver, memory, size).AllocateTensors() == kTfLiteOk;
+  };
+  size_t most = bytes / 16;
+  if (!fits(16 * most)) return 0;
+  for (size_t least = 64; least + 1 < most;) {
+    const size_t middle = (least + most) / 2;
+    (fits(16 * middle) ? most : least) = middle;
+  }
+  return 16 * most;
+}
+
 // Right after construction of the interpreter: allocates and checks that it is a training graph.
 inline TfLiteStatus AllocateTraining(tflite::MicroInterpreter* interpreter, size_t arena_bytes) {
   if (interpreter->AllocateTensors() != kTfLiteOk) {

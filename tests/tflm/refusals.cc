@@ -19,6 +19,13 @@ char shifted[sizeof(MaskedOptions) + 8];
 void TryModel(const unsigned char* model, int32_t number, size_t bytes) {
   tflite::MicroMutableOpResolver<kTrainOpCount> resolver;
   if (kRegister && RegisterTrainOps(resolver) != kTfLiteOk) return;
+  if (bytes <= 16) {
+    // So much less than the need.
+    const size_t need = ArenaNeed(tflite::GetModel(model), resolver, arena, kArenaBytes);
+    bytes = need - bytes;
+    const int64_t line[2] = {static_cast<int64_t>(need), static_cast<int64_t>(bytes)};
+    PutFields("need", line, 2);
+  }
   tflite::MicroInterpreter interpreter(tflite::GetModel(model), resolver, arena, bytes);
   int64_t line[3] = {number, AllocateTraining(&interpreter, bytes) == kTfLiteOk, 0};
   if (line[1] != 0) {

@@ -6,9 +6,11 @@ TFLM_INCLUDES lists further include folders (flatbuffers, gemmlowp, ruy), separa
 """
 
 import dataclasses
+import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
@@ -87,6 +89,24 @@ def model_array(raw):
     return c_array("kModel", np.frombuffer(raw, np.uint8), "unsigned char", align="alignas(16) ")
 
 
+# Kept between runs: nothing in it is used unless every byte that went in is the same.
+_OBJECTS = Path(tempfile.gettempdir()) / "tflm_train_test_objects"
+
+
+def _compile(command, source, output):
+    output.parent.mkdir(exist_ok=True)
+    part = output.with_suffix(f".{os.getpid()}")
+    warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
+    done = subprocess.run(
+        [*command, *warnings, "-c", str(source), "-o", str(part)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    part.replace(output)
+
+
 def _objects(machine, folder, sources, extra):
     kind, root = TARGETS[machine.target], micro_ops_root()
     flags = [*_FLAGS, *kind.flags, *machine.flags, *extra]
@@ -105,13 +125,16 @@ def _objects(machine, folder, sources, extra):
         flags.append("-DTFLM_TRAIN_OWN_DEBUG_LOG")
     if kind.board:
         flags.append("-DTFLM_TRAIN_BOARD")
+    stamp = hashlib.sha256(" ".join([kind.compiler, *flags, *includes[1:]]).encode())
+    for header in [*sorted((root / "micro_ops").rglob("*.h")), *sorted(folder.glob("*.h"))]:
+        stamp.update(header.read_bytes())
     made = []
     for source in sources:
-        output = folder / f"{source.parent.name}_{source.stem}.o"
-        command = [kind.compiler, *flags, *includes, "-Wall", "-Wextra", "-Werror",
-                   "-Wno-unused-parameter", "-c", str(source), "-o", str(output)]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-4000:]
+        key = stamp.copy()
+        key.update(source.read_bytes())
+        output = _OBJECTS / f"{source.stem}_{key.hexdigest()[:20]}.o"
+        if not output.is_file():
+            _compile([kind.compiler, *flags, *includes], source, output)
         made.append(output)
     return made
 
