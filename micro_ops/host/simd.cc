@@ -9,7 +9,7 @@ namespace {
 
 std::vector<const SimdKernels*> Available() {
   std::vector<const SimdKernels*> levels;
-  for (const SimdKernels* level : {Avx2Kernels()}) {
+  for (const SimdKernels* level : {Avx512VnniKernels(), Avx2Kernels(), NeonKernels()}) {
     if (level != nullptr) levels.push_back(level);
   }
   return levels;
@@ -29,6 +29,8 @@ const SimdKernels* FindSimd(const std::string& name) {
   for (const SimdKernels* level : Available()) {
     if (name == level->name) return level;
   }
+  const SimdKernels* emulated = EmulatedVnniKernels();
+  if (emulated != nullptr && name == emulated->name) return emulated;
   std::string known;
   for (const std::string& level : SimdLevels()) known += (known.empty() ? "" : ", ") + level;
   throw std::invalid_argument("Expected one of " + known + " on this machine, got '" + name + "'");

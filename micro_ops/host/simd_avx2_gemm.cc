@@ -65,37 +65,6 @@ TFLM_TRAIN_AVX2 void AnyTile(int32_t count, const int16_t* rows, int32_t stride,
   }
 }
 
-// What turns the sums of one panel into outputs.
-struct PanelScale {
-  Scale scale0, scale1;
-  __m256i offset;
-  __m128i low, high;
-};
-
-TFLM_TRAIN_AVX2_INLINE PanelScale MakePanelScale(const PackedScales& s, int32_t channel) {
-  const int32_t* m = s.multiplier.data() + channel;
-  const int32_t* left = s.left_shift.data() + channel;
-  const int32_t* right = s.right_shift.data() + channel;
-  return {MakeScale(Load(m), Load(left), Load(right)),
-          MakeScale(Load(m + 8), Load(left + 8), Load(right + 8)),
-          _mm256_set1_epi32(s.output_offset), _mm_set1_epi8(static_cast<char>(s.activation_min)),
-          _mm_set1_epi8(static_cast<char>(s.activation_max))};
-}
-
-// Sums of `count` rows to `columns` int8 outputs.
-template <bool kLeft, bool kFull>
-TFLM_TRAIN_AVX2_INLINE void RequantizeTile(const PanelScale& s, int32_t count, int32_t columns,
-                                           int32_t out_stride, const int32_t* sums, int8_t* out) {
-  for (int32_t r = 0; r < count; ++r, sums += kPanel, out += out_stride) {
-    const __m256i v0 = _mm256_add_epi32(Apply<kLeft>(Load(sums), s.scale0), s.offset);
-    const __m256i v1 = _mm256_add_epi32(Apply<kLeft>(Load(sums + 8), s.scale1), s.offset);
-    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(v0, v1), 0xd8);
-    const __m128i bytes =
-        _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-    StoreBytes(out, _mm_min_epi8(_mm_max_epi8(bytes, s.low), s.high), kFull ? kPanel : columns);
-  }
-}
-
 template <bool kLeft, bool kFull, int kVectors>
 TFLM_TRAIN_AVX2 void GemmPanel(const PackedGemm& p, int32_t channel, const int16_t* a, int32_t rows,
                                int8_t* out) {

@@ -6,7 +6,13 @@
 
 namespace tflm_train {
 
+const SimdKernels* Avx512VnniKernels();
 const SimdKernels* Avx2Kernels();
+const SimdKernels* NeonKernels();
+
+// The AVX-512 VNNI kernels with their one instruction computed lane by lane, so that their packing
+// and tiling are tested on machines without it. Needs AVX2; never chosen by itself.
+const SimdKernels* EmulatedVnniKernels();
 
 }  // namespace tflm_train
 
