@@ -5,8 +5,9 @@ lengths of the updates. Samples whose error is all zero say nothing about a back
 left out. A forward shift is the mode; of values about as frequent, the one with the best accuracy
 on the calibration data. Backward shifts follow a rule:
 
-* `cover`: the shift that keeps 90 % of the samples' errors from saturating, and the median bit
-  length of the updates. Errors then keep their proportions, and training is far less noisy.
+* `cover`: the shift that keeps 90 % of the samples' errors from saturating: errors keep their
+  proportions, and training is far less noisy. The bit length of the updates is the median for
+  scores, whose steps may saturate, and the largest for weights (NITI), whose steps must not.
 * `mode`: the most frequent values, the paper's rule.
 
 Arithmetic: docs/priot_arithmetic.md; matrix products in float64 are exact.
@@ -23,7 +24,8 @@ _BATCH = 32
 _CANDIDATE = 0.5
 
 
-RULES = {"cover": (0.9, 0.5), "mode": (None, None)}
+# Shares of the samples that a backward shift, a score's and a weight's update must cover.
+RULES = {"cover": (0.9, 0.5, 1.0), "mode": (None, None, None)}
 
 
 def calibrate(net, x, y, *, rule="cover", progress=None):
@@ -59,13 +61,14 @@ def calibrate(net, x, y, *, rule="cover", progress=None):
             f"Expected calibration samples that leave an error, got {len(x)} that are all "
             "classified with certainty: give more samples, or samples of the pre-training set"
         )
-    error_share, gradient_share = RULES[rule]
+    error_share, score_share, weight_share = RULES[rule]
     for layer in net.weighted()[1:]:
         layer.backward_shift = _pick(histogram.get(layer.name, {0: 1}), error_share)
     report["backward"] = _plain(histogram)
     histogram = _collect(net, x, y, "gradient")
     for layer in net.weighted():
-        layer.gradient_bits = _pick(histogram.get(layer.name, {0: 1}), gradient_share)
+        share = weight_share if layer.scores is None else score_share
+        layer.gradient_bits = _pick(histogram.get(layer.name, {0: 1}), share)
     report["gradient"] = _plain(histogram)
     done.step()
     return report

@@ -75,6 +75,12 @@ def run(args):
     upright = _reproduce.upright_accuracy(next(iter(models.values())), source)
     out.print(f"upright accuracy of the int8 net: {100 * upright:.2f} %")
     with _common.progress_bar(out, "training") as update:
+
+        def progress(done, total, _):
+            update(done, total)
+            if not out.is_terminal and (done * 10) // total > ((done - 1) * 10) // total:
+                out.print(f"{done} of {total} runs, {time.monotonic() - began:.0f} s")
+
         results = _reproduce.reproduce(
             models,
             source,
@@ -85,7 +91,7 @@ def run(args):
             processes=args.processes,
             on_validation=args.validation,
             sizes=(args.limit, args.limit),
-            progress=lambda done, total, _: update(done, total),
+            progress=progress,
         )
     table = _reproduce.summarise(results, rows)
     footprints = _reproduce.footprints(models)
@@ -158,4 +164,5 @@ def _print(out, table, rows, angles, footprints, args, source):
         paper_bytes = PAPER_BYTES.get(row.model) if args.dataset == "mnist" else None
         device = "" if row.options.get("dynamic") else f"{footprints[row.model]['total']:,}"
         view.add_row(*cells, device, f"{paper_bytes:,}" if paper_bytes and device else "")
-    out.print(view)
+    # A pipe has no width of its own; a table broken into pieces helps nobody.
+    out.print(view, width=None if out.is_terminal else 150)

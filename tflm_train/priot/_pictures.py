@@ -15,7 +15,7 @@ def draw(results, rows, folder, *, title):
         _history(axis, [r for r in results if r["angle"] == angle], rows)
         axis.set_title(f"{title}: {angle}\N{DEGREE SIGN}")
     axes[0].set_ylabel("test accuracy, %")
-    axes[-1].legend(fontsize="small", loc="lower right")
+    axes[-1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
     figure.savefig(paths[0], dpi=120)
     shown = _shown(results, rows)
     if shown is not None:
@@ -33,7 +33,8 @@ def _history(axis, results, rows):
         if not len(runs):
             continue
         epochs = np.arange(1, runs.shape[1] + 1)
-        (line,) = axis.plot(epochs, runs.mean(0), label=row.name)
+        style = "-" if number < 10 else "--"
+        (line,) = axis.plot(epochs, runs.mean(0), style, label=row.name)
         axis.fill_between(epochs, runs.min(0), runs.max(0), color=line.get_color(), alpha=0.1)
     axis.set_xlabel("epoch")
     axis.grid(alpha=0.3)
