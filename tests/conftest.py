@@ -44,3 +44,22 @@ def shared_data():
     if not SHARED.is_dir():
         pytest.skip("no shared/data beside the repository")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def tiny_cnn_models(digits):
+    """{priot, priot-s, niti: flatbuffer} of the strided reference net, calibrated on digits."""
+    from converters import convert
+
+    train = digits[0]
+    picked = np.linspace(0, len(train) - 1, 200).astype(int)
+    return {
+        method: convert(
+            MODELS / "tiny_cnn_s2.h5",
+            calibration=train.x[picked],
+            targets=train.y[picked],
+            method=method,
+            normalization={"scale": 1 / 256, "offset": 0.0},
+        )
+        for method in ("priot", "priot-s", "niti")
+    }
