@@ -38,7 +38,7 @@ void RunCase(const GoldenCase& c, const std::string& simd, int32_t threads) {
 int main() {
   const auto cases = tflm_train::ReadGolden();
   for (const auto& c : cases) {
-    for (const std::string& simd : tflm_train::SimdLevels()) {
+    for (const std::string& simd : tflm_train::TestedLevels()) {
       tflm_train::RunCase(c, simd, 1);
       tflm_train::RunCase(c, simd, 2);
     }

@@ -2,6 +2,14 @@
 
 import numpy as np
 
+from tflm_train import _native
+
+
+def simd_levels():
+    """Levels of this machine, and the emulated one where it runs."""
+    levels = list(_native.simd_levels())
+    return [*levels, "avx512vnni-emulated"] if "avx2" in levels else levels
+
 
 def mobilenet_v2(classes=10):
     """MobileNetV2-0.35 at 96 x 96 with batch normalisations of sane random statistics."""

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "micro_ops/host/simd.h"
 #include "tests/core/check.h"
 
 namespace tflm_train {
@@ -19,6 +20,15 @@ struct GoldenCase {
   std::vector<std::vector<int8_t>> inputs;
   std::vector<int8_t> output;
 };
+
+// The levels of this machine and the emulated one where it runs.
+inline std::vector<std::string> TestedLevels() {
+  std::vector<std::string> levels = SimdLevels();
+  if (levels.size() > 1 && levels[levels.size() - 2] == "avx2") {
+    levels.push_back("avx512vnni-emulated");
+  }
+  return levels;
+}
 
 inline std::vector<GoldenCase> ReadGolden() {
   std::ifstream file(TFLM_TRAIN_GOLDEN, std::ios::binary);

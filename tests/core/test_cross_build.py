@@ -82,3 +82,27 @@ def test_the_kernels_compile_for_cortex_m55_and_aarch64(tmp_path):
     if shutil.which("aarch64-linux-gnu-g++"):
         (tmp_path / "aarch64").mkdir()
         assert compile_core("aarch64-linux-gnu", [], tmp_path / "aarch64")
+
+
+@pytest.mark.nightly
+def test_the_neon_kernels_give_the_golden_outputs_under_emulation(tmp_path):
+    cross = compiler("aarch64-linux-gnu")
+    emulator = shutil.which("qemu-aarch64")
+    if emulator is None:
+        pytest.skip("no qemu-aarch64 on this machine")
+    sources = sorted(CORE.glob("*.cc")) + sorted(
+        p for p in (REPOSITORY / "micro_ops" / "host").glob("*.cc") if not p.name.startswith("bind")
+    )
+    golden = REPOSITORY / "tests" / "core" / "golden_kernels.bin"
+    flags = ["-O2", "-std=c++17", "-static", "-I", str(REPOSITORY)]
+    flags.append(f'-DTFLM_TRAIN_GOLDEN="{golden}"')
+    for test in ("engine_golden_test", "zo_engine_test"):
+        target = tmp_path / test
+        main = REPOSITORY / "tests" / "core" / f"{test}.cc"
+        command = [cross, *flags, str(main), *map(str, sources), "-lpthread", "-o", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        done = subprocess.run(
+            [emulator, str(target)], capture_output=True, text=True, check=False, timeout=600
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -10,10 +10,10 @@ import pytest
 from tflm_train import _native
 
 sys.path.insert(0, str(Path(__file__).parent))
-from engine_models import random_inputs  # noqa: E402
+from engine_models import random_inputs, simd_levels  # noqa: E402
 from single_op import SingleOp  # noqa: E402
 
-LEVELS = _native.simd_levels()
+LEVELS = simd_levels()
 
 
 @pytest.fixture(params=LEVELS)

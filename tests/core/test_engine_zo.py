@@ -9,6 +9,7 @@ import pytest
 from tflm_train import _native
 
 sys.path.insert(0, str(Path(__file__).parent))
+from engine_models import simd_levels  # noqa: E402
 from single_op import SingleOp  # noqa: E402
 
 ESTIMATORS = ["one_sided", "leave_one_out", "two_sided"]
@@ -109,7 +110,7 @@ def compare(problem, loss, estimator, samples=7, q=4, step=5):
         assert np.array_equal(w, old)
 
 
-@pytest.mark.parametrize("simd", _native.simd_levels())
+@pytest.mark.parametrize("simd", simd_levels())
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("loss", ["cross_entropy", "squared_error"])
 def test_losses_of_the_last_dense_layer_equal_the_naive_loop(mnist_int8, loss, estimator, simd):
@@ -117,7 +118,7 @@ def test_losses_of_the_last_dense_layer_equal_the_naive_loop(mnist_int8, loss, e
         compare(Problem(mnist_int8, 1, simd=simd, mu=samples), loss, estimator, samples)
 
 
-@pytest.mark.parametrize("simd", _native.simd_levels())
+@pytest.mark.parametrize("simd", simd_levels())
 @pytest.mark.parametrize("layers", [2, 3])
 def test_losses_of_a_longer_suffix_equal_the_naive_loop(mnist_int8, layers, simd):
     for estimator in ESTIMATORS:
@@ -152,7 +153,7 @@ def test_sums_with_signs_are_exact_at_every_depth(depth):
     assert (plus.tolist(), minus.tolist()) == expected[1:]
 
 
-@pytest.mark.parametrize("simd", _native.simd_levels())
+@pytest.mark.parametrize("simd", simd_levels())
 @pytest.mark.parametrize("update", ["stochastic", "int16_shadow", "float_shadow"])
 @pytest.mark.parametrize("normalize", ["rms", "raw"])
 def test_a_run_in_the_engine_equals_its_steps_one_by_one(mnist_int8, update, normalize, simd):

@@ -12,9 +12,10 @@ from tflm_train import _native
 sys.path.insert(0, str(Path(__file__).parent))
 import kernel_cases  # noqa: E402
 import reference_kernels as ref  # noqa: E402
+from engine_models import simd_levels  # noqa: E402
 from single_op import SingleOp  # noqa: E402
 
-LEVELS = _native.simd_levels()
+LEVELS = simd_levels()
 
 
 def check(kind, seed, levels=LEVELS):
