@@ -6,7 +6,8 @@
 
 Every row trains 30 epochs on 1,024 rotated images and is tested on 1,024 others, at 30 and 45
 degrees. Printed: the accuracy at the epoch of the best training accuracy (as the paper selects), at
-the last epoch, and the paper's figure. Settings were chosen on a validation set (--validation) that
+the last epoch, the noise (standard deviation of the change from one epoch to the next over the last
+ten), and the paper's figure. Settings were chosen on a validation set (--validation) that
 the printed table never sees.
 """
 
@@ -37,6 +38,9 @@ def add_arguments(parser):
         action="store_true",
         help="measure on the validation set, to choose settings",
     )
+    parser.add_argument(
+        "--ablation", action="store_true", help="instead: from the paper's PRIOT to ours, by steps"
+    )
     parser.add_argument("--json", metavar="FILE", help="write every run")
     parser.add_argument(
         "--pictures", metavar="FOLDER", help="write accuracy history and score distribution there"
@@ -62,9 +66,10 @@ def run(args):
     for path in (args.json, args.pictures):
         if path and not Path(path).resolve().parent.is_dir():
             raise ValueError(f"Expected an existing folder for {path}: create it")
-    rows = [row for row in _reproduce.ROWS if not args.rows or args.rows in row.name]
+    every = _reproduce.ABLATION if args.ablation else _reproduce.ROWS
+    rows = [row for row in every if not args.rows or args.rows in row.name]
     if not rows:
-        names = ", ".join(row.name for row in _reproduce.ROWS)
+        names = ", ".join(row.name for row in every)
         raise ValueError(f"Expected --rows to match one of {names}; got {args.rows!r}")
     arch = args.arch or ("vgg11" if args.dataset == "cifar10" else "tiny_cnn")
     source = mnist_source(args.data) if args.dataset == "mnist" else cifar10_source(args.data)
@@ -141,14 +146,14 @@ def _print(out, table, rows, angles, footprints, args, source):
 
     columns = ["method"]
     for angle in angles:
-        columns += [f"{angle}\N{DEGREE SIGN} best", "last", "paper"]
+        columns += [f"{angle}\N{DEGREE SIGN} best", "last", "noise", "paper"]
     which = "validation images" if args.validation else f"test images of {source.name}"
     view = Table(*columns, "device bytes", "paper", title=f"accuracy in %, {which}")
     before = ["before"]
     for angle in angles:
         value = next(c["before"] for c in table if c["angle"] == angle)
         paper = BEFORE.get(angle) if args.dataset == "mnist" else None
-        before += [f"{value:.2f}", "", f"{paper:.2f}" if paper else ""]
+        before += [f"{value:.2f}", "", "", f"{paper:.2f}" if paper else ""]
     view.add_row(*before, "", "")
     for row in rows:
         cells = [row.name]
@@ -159,6 +164,7 @@ def _print(out, table, rows, angles, footprints, args, source):
             cells.append(
                 f"{cell['last_mean']:.2f} \N{PLUS-MINUS SIGN} {cell['last_std']:.2f}{collapsed}"
             )
+            cells.append(f"{cell['epoch_noise']:.2f}")
             paper = cell["paper"] if args.dataset == "mnist" else None
             cells.append(f"{paper:.2f}" if paper else "")
         paper_bytes = PAPER_BYTES.get(row.model) if args.dataset == "mnist" else None

@@ -30,6 +30,7 @@ class Row:
       options: of `PriotTrainer`.
       paper: the paper's accuracy by angle.
       published: the paper's own setting, rather than one of ours.
+      batch: samples a step.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Row:
     options: dict
     paper: dict = dataclasses.field(default_factory=dict)
     published: bool = False
+    batch: int = 1
 
 
 # Converted models: method and options of `convert_priot`. The paper's rows take its rule for the
@@ -46,6 +48,7 @@ MODELS = {
     "niti-paper": {"method": "niti", "shift_rule": "mode"},
     "priot": {"method": "priot"},
     "priot-paper": {"method": "priot", "shift_rule": "mode", "masked_backward": False},
+    "priot-mode": {"method": "priot", "shift_rule": "mode"},
     "s90-random": {"method": "priot-s", "unscored": 0.9, "selection": "random"},
     "s90-weight": {"method": "priot-s", "unscored": 0.9, "selection": "weight"},
     "s80-random": {"method": "priot-s", "unscored": 0.8, "selection": "random"},
@@ -83,6 +86,27 @@ ROWS = (
     Row("PRIOT-S 90 %, weight", "s90-weight", _SPARSE, {30: 80.05, 45: 75.76}),
     Row("PRIOT-S 80 %, random", "s80-random", _SPARSE, {30: 82.81, 45: 69.80}),
     Row("PRIOT-S 80 %, weight", "s80-weight", _SPARSE, {30: 83.12, 45: 82.05}),
+)
+
+_CONSTANT = {"mu_schedule": "constant"}
+_AVERAGE = {"average_every": 64, "average_shift": 4}
+
+# From the paper's form to ours, one change at a time: what lowers the noise between epochs.
+ABLATION = (
+    Row("paper's form", "priot-paper", {**_CONSTANT, **_DENSE}),
+    Row("+ decayed mu", "priot-paper", _DENSE),
+    Row("+ averaged scores", "priot-paper", {**_AVERAGE, **_DENSE}),
+    Row("masked W, mode, decayed", "priot-mode", _DENSE),
+    Row("masked W, mode, constant", "priot-mode", {**_CONSTANT, **_DENSE}),
+    Row("all W, cover, constant", "priot", {"masked_backward": False, **_CONSTANT, **_DENSE}),
+    Row("masked W, cover, constant", "priot", {**_CONSTANT, **_DENSE}),
+    Row("masked W, cover, decayed", "priot", _DENSE),
+    Row("the same, averaged scores", "priot", {**_AVERAGE, **_DENSE}),
+    Row("the same, mu 3", "priot", {"mu": 3, **_DENSE}),
+    Row("the same, mu 1", "priot", {"mu": 1, **_DENSE}),
+    Row("the same, batch 8", "priot", _DENSE, batch=8),
+    Row("the same, stochastic", "priot", {"rounding_update": "stochastic", **_DENSE}),
+    Row("the same, zeros", "priot", {"init": (0, 0)}),
 )
 
 PAPER_BYTES = {
@@ -155,7 +179,7 @@ def run_job(job):
     train, test, running, pruned = [], [], [], []
     for epoch in range(epochs):
         order = epoch_order(len(y), job.seed, epoch)
-        result = trainer.train_chunk(x, y, order, 1)[0]
+        result = trainer.train_chunk(x, y, order, row.batch)[0]
         running.append(100 * result["correct"] / len(y))
         train.append(100 * trainer.evaluate(x, y)[1])
         test.append(100 * trainer.evaluate(x_test, y_test)[1])
