@@ -1,6 +1,7 @@
 """Arguments and output that several commands share."""
 
 import contextlib
+import sys
 
 from rich.console import Console
 from rich.progress import (
@@ -21,8 +22,11 @@ UNCALIBRATED = (
 
 
 def console():
-    """Where commands write; made on use, so that tests can redirect the streams."""
-    return Console(highlight=False)
+    """Where commands write; made on use, so that tests can redirect the streams.
+
+    A file or a pipe has no width of its own: wide enough for the tables not to wrap.
+    """
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def add_data_arguments(parser, *, required=True):
