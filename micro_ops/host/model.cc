@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "micro_ops/host/model_options.h"
+
 namespace tflm_train {
 namespace {
 
@@ -40,20 +42,6 @@ enum { kCode = 0, kInputs = 1, kOutputs = 2, kOptionsType = 3, kOptions = 4 };
 namespace buffer_field {
 enum { kData = 0, kOffset = 1, kSize = 2 };
 }
-
-// Schema value of the builtin_options union for each kind of option table the engine reads.
-enum class OptionsType : uint8_t {
-  kNone = 0,
-  kConv2D = 1,
-  kDepthwiseConv2D = 2,
-  kPool2D = 5,
-  kFullyConnected = 8,
-  kSoftmax = 9,
-  kConcatenation = 10,
-  kAdd = 11,
-  kMul = 21,
-  kLeakyRelu = 75,
-};
 
 constexpr int64_t kMaxElements = int64_t{1} << 28;
 constexpr int32_t kMaxName = 200;
@@ -192,81 +180,6 @@ Tensor ReadTensor(const Table& table, const std::vector<Buffer>& buffers, size_t
   return tensor;
 }
 
-// One scalar of an option table, whose place in the schema differs from op to op.
-Options ReadOptions(const Table& table, OptionsType type) {
-  Options o;
-  if (!table.present()) return o;
-  switch (type) {
-    case OptionsType::kConv2D:
-    case OptionsType::kDepthwiseConv2D: {
-      const bool depthwise = type == OptionsType::kDepthwiseConv2D;
-      o.same_padding = table.Scalar<int8_t>(0, 0) == 0;
-      o.stride_width = table.Scalar<int32_t>(1, 0);
-      o.stride_height = table.Scalar<int32_t>(2, 0);
-      if (depthwise) o.depth_multiplier = table.Scalar<int32_t>(3, 0);
-      o.activation = table.Scalar<int8_t>(depthwise ? 4 : 3, 0);
-      o.dilation_width = table.Scalar<int32_t>(depthwise ? 5 : 4, 1);
-      o.dilation_height = table.Scalar<int32_t>(depthwise ? 6 : 5, 1);
-      break;
-    }
-    case OptionsType::kPool2D:
-      o.same_padding = table.Scalar<int8_t>(0, 0) == 0;
-      o.stride_width = table.Scalar<int32_t>(1, 0);
-      o.stride_height = table.Scalar<int32_t>(2, 0);
-      o.filter_width = table.Scalar<int32_t>(3, 0);
-      o.filter_height = table.Scalar<int32_t>(4, 0);
-      o.activation = table.Scalar<int8_t>(5, 0);
-      break;
-    case OptionsType::kFullyConnected:
-      o.activation = table.Scalar<int8_t>(0, 0);
-      o.weights_format = table.Scalar<int8_t>(1, 0);
-      break;
-    case OptionsType::kSoftmax:
-      o.beta = table.Scalar<float>(0, 0.0f);
-      break;
-    case OptionsType::kConcatenation:
-      o.axis = table.Scalar<int32_t>(0, 0);
-      o.activation = table.Scalar<int8_t>(1, 0);
-      break;
-    case OptionsType::kAdd:
-    case OptionsType::kMul:
-      o.activation = table.Scalar<int8_t>(0, 0);
-      break;
-    case OptionsType::kLeakyRelu:
-      o.alpha = table.Scalar<float>(0, 0.0f);
-      break;
-    case OptionsType::kNone:
-      break;
-  }
-  return o;
-}
-
-OptionsType ExpectedOptions(Builtin code) {
-  switch (code) {
-    case Builtin::kConv2D:
-      return OptionsType::kConv2D;
-    case Builtin::kDepthwiseConv2D:
-      return OptionsType::kDepthwiseConv2D;
-    case Builtin::kAveragePool2D:
-    case Builtin::kMaxPool2D:
-      return OptionsType::kPool2D;
-    case Builtin::kFullyConnected:
-      return OptionsType::kFullyConnected;
-    case Builtin::kSoftmax:
-      return OptionsType::kSoftmax;
-    case Builtin::kConcatenation:
-      return OptionsType::kConcatenation;
-    case Builtin::kAdd:
-      return OptionsType::kAdd;
-    case Builtin::kMul:
-      return OptionsType::kMul;
-    case Builtin::kLeakyRelu:
-      return OptionsType::kLeakyRelu;
-    default:
-      return OptionsType::kNone;
-  }
-}
-
 Operator ReadOperator(const Table& root, const Table& table, size_t index, Budget* budget) {
   budget->Take(sizeof(Operator));
   const uint32_t code_index = table.Scalar<uint32_t>(operator_field::kCode, 0);
@@ -285,20 +198,8 @@ Operator ReadOperator(const Table& root, const Table& table, size_t index, Budge
                                         : BuiltinName(static_cast<int32_t>(op.code));
   op.inputs = Copy(table.Values<int32_t>(operator_field::kInputs), budget);
   op.outputs = Copy(table.Values<int32_t>(operator_field::kOutputs), budget);
-  const OptionsType expected = ExpectedOptions(op.code);
-  const Table options = table.Child(operator_field::kOptions);
-  const auto type =
-      static_cast<OptionsType>(table.Scalar<uint8_t>(operator_field::kOptionsType, 0));
-  // Ops whose options all have a usable default may leave them out.
-  const bool needed = expected == OptionsType::kConv2D ||
-                      expected == OptionsType::kDepthwiseConv2D ||
-                      expected == OptionsType::kPool2D || expected == OptionsType::kSoftmax;
-  if (expected != OptionsType::kNone && (options.present() ? type != expected : needed)) {
-    throw ModelError("Expected options of " + op.name + " at operator " + std::to_string(index) +
-                     ", got options of type " + std::to_string(static_cast<int>(type)) +
-                     ": the file is damaged");
-  }
-  op.options = ReadOptions(options, expected);
+  op.options = ReadOptions(op, table.Child(operator_field::kOptions),
+                           table.Scalar<uint8_t>(operator_field::kOptionsType, 0), index);
   return op;
 }
 
