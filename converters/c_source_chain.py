@@ -125,6 +125,11 @@ def check_chain(chain):
                 f"{layer.in_size}: only sequential models are trained by {chain.method}"
             )
     for number, layer in enumerate(layers):
+        if layer.kind == "dense" and layer.sizes[0] > 65536:
+            raise UnsupportedModelError(
+                f"Expected dense layers of at most 65536 inputs, got layer {number} with "
+                f"{layer.sizes[0]}"
+            )
         if layer.kind == "conv" and layer.sizes[6] * layer.sizes[7] > 128:
             raise UnsupportedModelError(
                 f"Expected convolution windows of at most 128 positions, got layer {number} with "

@@ -261,6 +261,7 @@ class GraphSource:
 
     def _state(self):
         zo, fields, size = self.zo, [], 48
+        self.extra_bytes = 0
         tensors, initial = [], []
         for k, item in enumerate(zo.tensors):
             values = constant(self.model, self.tensors[item.tensor])
@@ -272,10 +273,12 @@ class GraphSource:
             if zo.beta_q8:
                 fields.append(f"  int32_t m{k}[{values.size}];\n")
                 size += 4 * values.size
+                self.extra_bytes += 4 * values.size
             shadow = zo.update == "int16_shadow" and not bias
             if shadow:
                 fields.append(f"  alignas(4) int16_t s{k}[{values.size}];\n")
                 size += aligned4(2 * values.size)
+                self.extra_bytes += aligned4(2 * values.size)
             parts = [
                 "nullptr" if bias else f"state.w{k}",
                 f"state.w{k}" if bias else "nullptr",

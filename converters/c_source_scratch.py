@@ -26,8 +26,8 @@ def _portable(kind, sizes, through):
 def _armv6m_conv(sizes, through):
     _, _, in_c, out_h, out_w, out_c, kernel_h, kernel_w, stride_h, stride_w = sizes[:10]
     row, window, entry = kernel_h * kernel_w * in_c, kernel_h * kernel_w * out_c, 8
-    forward = 2 * row * _lanes(out_c) + entry * (row + 4)
-    backward = 2 * window * _lanes(in_c) + entry * (window + 4)
+    forward = (2 * row + 4) * _lanes(out_c) + entry * (row + 4)
+    backward = (2 * window + 4) * _lanes(in_c) + entry * (window + 4)
     height = (out_h - 1) * stride_h + kernel_h
     width = (out_w - 1) * stride_w + kernel_w
     update = 2 * height * width * _lanes(in_c) + entry * (out_h * out_w + 4) + 4 * row
@@ -56,5 +56,6 @@ def layer_scratch(kernels, kind, sizes, through):
     if kernels == "helium" and kind == "conv":
         return _helium_conv(sizes, through)
     if kernels == "armv6m" and kind == "dense":
-        return max(_align(2 * sizes[0]), _portable(kind, sizes, through))
+        lists = max(_align(2 * sizes[0]), _align(8 * sizes[1]))
+        return max(lists, _align(4 * sizes[0])) if through == "packed" else lists
     return _portable(kind, sizes, through)

@@ -21,6 +21,11 @@ LaneEntry* ListBehind(void* scratch, int32_t words) {
   return reinterpret_cast<LaneEntry*>(AsWords(scratch) + words);
 }
 
+// Room for the sums of one position behind a list of at most `entries`.
+int32_t* SumsBehind(LaneEntry* list, int32_t entries) {
+  return reinterpret_cast<int32_t*>(list + entries + 4);
+}
+
 // Lanes [edge of a row][output channel]; `rows` is room for two rows of weights.
 void PackByOutput(const ConvShape& s, const int8_t* weights, const ScoreView* scores, int8_t* rows,
                   uint32_t* lanes) {
@@ -83,10 +88,11 @@ int32_t AppendNonzero(const int8_t* x, int32_t size, const uint32_t* base, int32
   return count;
 }
 
-template <class Round>
 void ForwardAll(const ConvShape& s, const int8_t* input, const int32_t* bias, const uint32_t* lanes,
-                LaneEntry* list, const Round& round, int8_t* output) {
+                LaneEntry* list, const Requantizer& round, int8_t* output) {
   const int32_t words = RowWords(s.out_channels);
+  int32_t* sums = SumsBehind(list, ConvRowSize(s));
+
   int32_t index = 0;
   for (int32_t oy = 0; oy < s.out_height; ++oy) {
     const int32_t top = oy * s.stride_height - s.pad_top;
@@ -102,32 +108,22 @@ void ForwardAll(const ConvShape& s, const int8_t* input, const int32_t* bias, co
         count += AppendNonzero(x, run, lanes, row * words, words, list + count);
       }
       PadList(list, count, lanes);
-      for (int32_t o = 0; o < s.out_channels; o += 4) {
-        int32_t sums[4] = {0, 0, 0, 0};
-        const int32_t left_over = s.out_channels - o < 4 ? s.out_channels - o : 4;
-        if (bias != nullptr) {
-          for (int32_t k = 0; k < left_over; ++k) sums[k] = bias[o + k];
-        }
-        LaneSums(list, count, lanes, o / 2, sums);
-        for (int32_t k = 0; k < left_over; ++k, ++index) output[index] = round(sums[k], index);
-      }
+      for (int32_t o = 0; o < s.out_channels; ++o) sums[o] = BiasOf(bias, o);
+      LaneSums(list, count, 0, sums, words / 2, lanes);
+      round.Block(sums, s.out_channels, index, output + index);
+      index += s.out_channels;
     }
   }
 }
 
-bool AnyAbove(const int8_t* values, int32_t count) {
-  for (int32_t i = 0; i < count; ++i) {
-    if (values[i] > 0) return true;
-  }
-  return false;
-}
-
-template <class Round>
 void BackwardAll(const ConvShape& s, const int8_t* error_out, const int8_t* relu_output,
-                 const uint32_t* lanes, LaneEntry* list, const Round& round, int8_t* error_in) {
+                 const uint32_t* lanes, LaneEntry* list, const Requantizer& round,
+                 int8_t* error_in) {
   const int32_t words = RowWords(s.in_channels);
   const int32_t step = s.kernel_height * s.kernel_width * words;
+  int32_t* sums = SumsBehind(list, s.kernel_height * s.kernel_width * s.out_channels);
   int32_t index = 0;
+
   for (int32_t iy = 0; iy < s.in_height; ++iy) {
     for (int32_t ix = 0; ix < s.in_width; ++ix) {
       int32_t count = 0;
@@ -143,16 +139,20 @@ void BackwardAll(const ConvShape& s, const int8_t* error_out, const int8_t* relu
         }
       }
       PadList(list, count, lanes);
-      for (int32_t c = 0; c < s.in_channels; c += 4) {
-        const int32_t left_over = s.in_channels - c < 4 ? s.in_channels - c : 4;
-        int32_t sums[4] = {0, 0, 0, 0};
-        const bool needed =
-            count > 0 && (relu_output == nullptr || AnyAbove(relu_output + index, left_over));
-        if (needed) LaneSums(list, count, lanes, c / 2, sums);
-        for (int32_t k = 0; k < left_over; ++k, ++index) {
-          const bool passes = needed && (relu_output == nullptr || relu_output[index] > 0);
-          error_in[index] = passes ? round(sums[k], index) : int8_t{0};
-        }
+      const int32_t end = index + s.in_channels;
+      if (count == 0) {
+        for (; index < end; ++index) error_in[index] = 0;
+        continue;
+      }
+      for (int32_t c = 0; c < s.in_channels; ++c) sums[c] = 0;
+      LaneSums(list, count, 0, sums, words / 2, lanes);
+      round.Block(sums, s.in_channels, index, error_in + index);
+      if (relu_output == nullptr) {
+        index = end;
+        continue;
+      }
+      for (; index < end; ++index) {
+        if (relu_output[index] <= 0) error_in[index] = 0;
       }
     }
   }
@@ -220,9 +220,8 @@ void ForEachGradient(const ConvShape& s, const int8_t* input, const int8_t* erro
     for (int32_t ky = 0; ky < s.kernel_height; ++ky) {
       for (int32_t kx = 0; kx < s.kernel_width; ++kx) {
         const int32_t offset = (ky * padded.width + kx) * padded.words;
-        for (int32_t c = 0; c < s.in_channels; c += 4, sums += 4) {
-          LaneSums(list, count, lanes, offset + c / 2, sums);
-        }
+        LaneSums(list, count, offset, sums, s.in_channels / 4, lanes);
+        sums += s.in_channels;
       }
     }
     visit(o, row);
@@ -237,9 +236,7 @@ void TrainConvForward(const ConvShape& shape, const int8_t* input, const int8_t*
   uint32_t* lanes = static_cast<uint32_t*>(scratch);
   LaneEntry* list = ListBehind(scratch, ConvRowSize(shape) * RowWords(shape.out_channels));
   PackByOutput(shape, weights, scores, reinterpret_cast<int8_t*>(list), lanes);
-  WithRequantize(requantize, [&](const auto& round) {
-    ForwardAll(shape, input, bias, lanes, list, round, output);
-  });
+  ForwardAll(shape, input, bias, lanes, list, Requantizer(requantize), output);
 }
 
 void TrainConvBackward(const ConvShape& shape, const int8_t* error_out, const int8_t* weights,
@@ -249,9 +246,7 @@ void TrainConvBackward(const ConvShape& shape, const int8_t* error_out, const in
   const int32_t rows = shape.out_channels * shape.kernel_height * shape.kernel_width;
   LaneEntry* list = ListBehind(scratch, rows * RowWords(shape.in_channels));
   PackByInput(shape, weights, scores, reinterpret_cast<int8_t*>(list), lanes);
-  WithRequantize(requantize, [&](const auto& round) {
-    BackwardAll(shape, error_out, relu_output, lanes, list, round, error_in);
-  });
+  BackwardAll(shape, error_out, relu_output, lanes, list, Requantizer(requantize), error_in);
 }
 
 void TrainConvScores(const ConvShape& shape, const int8_t* input, const int8_t* error,
@@ -262,7 +257,7 @@ void TrainConvScores(const ConvShape& shape, const int8_t* input, const int8_t* 
   int32_t rank = 0;
   ForEachGradient(shape, input, error, scratch, [&](int32_t o, const int32_t* row) {
     if (row == nullptr) {
-      PriotSkipRow(scores, o, size, &rank);
+      SkipScoredFast(scores, o, size, &rank);
     } else {
       UpdateScoreRow(scores, o, size, weights + o * size, row, params, zone, &rank, counts);
     }

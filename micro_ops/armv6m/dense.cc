@@ -2,14 +2,13 @@
 #include "micro_ops/armv6m/masks.h"
 #include "micro_ops/armv6m/rounding.h"
 #include "micro_ops/core/niti_loops.h"
+#include "micro_ops/trainer/scored_bits.h"
 #include "micro_ops/trainer/train_kernels.h"
 
 namespace tflm_train {
 namespace {
 
-constexpr int32_t kMaxListed = 65536;
-
-// Numbers of the nonzero values.
+// Numbers of the nonzero values; there are at most 65,536 (the generator sees to it).
 int32_t ListNonzero(const int8_t* x, int32_t size, uint16_t* list) {
   int32_t count = 0;
   for (int32_t i = 0; i < size; ++i) {
@@ -34,25 +33,53 @@ int32_t MaskedDotListed(const int8_t* x, const int8_t* w, const int8_t* scores, 
   return sum;
 }
 
-// Errors that are not zero, with their rows.
+// An error that is not zero, with the first edge of its row.
 struct ErrorRow {
   int32_t error;
-  const int8_t* weights;
-  const int8_t* scores;
+  int32_t first;
 };
-constexpr int32_t kErrorRows = 32;
 
 bool IsDense(const ScoreView* scores) {
   return scores != nullptr && scores->storage == ScoreStorage::kDense;
 }
 
-int32_t ErrorSum(const ErrorRow* rows, int32_t count, bool masked, int32_t threshold, int32_t i) {
+int32_t ErrorSum(const ErrorRow* rows, int32_t count, const int8_t* weights) {
   int32_t sum = 0;
   for (const ErrorRow* end = rows + count; rows < end; ++rows) {
-    if (masked && rows->scores[i] < threshold) continue;
-    sum += rows->error * rows->weights[i];
+    sum += rows->error * weights[rows->first];
   }
   return sum;
+}
+
+int32_t MaskedErrorSum(const ErrorRow* rows, int32_t count, const int8_t* weights,
+                       const int8_t* scores, int32_t threshold) {
+  int32_t sum = 0;
+  for (const ErrorRow* end = rows + count; rows < end; ++rows) {
+    const int32_t first = rows->first;
+    if (scores[first] >= threshold) sum += rows->error * weights[first];
+  }
+  return sum;
+}
+
+// Packed scores are read row by row: sums of all inputs at once.
+void PackedSums(const DenseShape& shape, const int8_t* error_out, const int8_t* weights,
+                const ScoreView& scores, const int8_t* relu_output, int32_t* sums) {
+  int32_t rank = 0;
+  for (int32_t i = 0; i < shape.inputs; ++i) sums[i] = 0;
+  for (int32_t o = 0; o < shape.outputs; ++o) {
+    const int32_t e = error_out[o];
+    if (e == 0) {
+      SkipScoredFast(scores, o, shape.inputs, &rank);
+      continue;
+    }
+    const int8_t* w = weights + o * shape.inputs;
+    for (int32_t i = 0; i < shape.inputs; ++i) {
+      if (relu_output == nullptr || relu_output[i] > 0) sums[i] += e * w[i];
+    }
+    ForEachPruned(scores, o, shape.inputs, &rank, [&](int32_t i) {
+      if (relu_output == nullptr || relu_output[i] > 0) sums[i] -= e * w[i];
+    });
+  }
 }
 
 }  // namespace
@@ -60,87 +87,86 @@ int32_t ErrorSum(const ErrorRow* rows, int32_t count, bool masked, int32_t thres
 void TrainDenseForward(const DenseShape& shape, const int8_t* input, const int8_t* weights,
                        const int32_t* bias, const ScoreView* scores, const Requantize& requantize,
                        void* scratch, int8_t* output) {
-  if ((scores != nullptr && !IsDense(scores)) || shape.inputs > kMaxListed) {
-    if (scores == nullptr) {
-      return NitiDenseForward(shape, input, weights, bias, requantize, output);
-    }
-    return PriotDenseForward(shape, input, weights, bias, *scores, requantize,
-                             static_cast<int8_t*>(scratch), output);
-  }
   uint16_t* list = static_cast<uint16_t*>(scratch);
   const int32_t count = ListNonzero(input, shape.inputs, list);
-  WithRequantize(requantize, [&](const auto& round) {
-    for (int32_t o = 0; o < shape.outputs; ++o) {
-      const int8_t* w = weights + o * shape.inputs;
-      const int32_t sum = scores == nullptr
-                              ? DotListed(input, w, list, count)
-                              : MaskedDotListed(input, w, scores->scores + o * shape.inputs,
-                                                scores->threshold, list, count);
-      output[o] = round(sum + BiasOf(bias, o), o);
+  const Requantizer round(requantize);
+  int32_t rank = 0;
+  for (int32_t o = 0; o < shape.outputs; ++o) {
+    const int8_t* w = weights + o * shape.inputs;
+    int32_t sum;
+    if (IsDense(scores)) {
+      sum = MaskedDotListed(input, w, scores->scores + o * shape.inputs, scores->threshold, list,
+                            count);
+    } else {
+      sum = DotListed(input, w, list, count);
+      if (scores != nullptr) {
+        ForEachPruned(*scores, o, shape.inputs, &rank, [&](int32_t i) { sum -= input[i] * w[i]; });
+      }
     }
-  });
+    output[o] = round(sum + BiasOf(bias, o), o);
+  }
 }
 
 void TrainDenseBackward(const DenseShape& shape, const int8_t* error_out, const int8_t* weights,
                         const ScoreView* scores, const int8_t* relu_output,
                         const Requantize& requantize, void* scratch, int8_t* error_in) {
-  ErrorRow rows[kErrorRows];
+  const bool packed = scores != nullptr && !IsDense(scores);
+  int32_t* sums = static_cast<int32_t*>(scratch);
+  ErrorRow* rows = static_cast<ErrorRow*>(scratch);
   int32_t count = 0;
-  for (int32_t o = 0; o < shape.outputs; ++o) {
-    if (error_out[o] == 0) continue;
-    if (count < kErrorRows) {
-      rows[count] = {error_out[o], weights + o * shape.inputs,
-                     IsDense(scores) ? scores->scores + o * shape.inputs : nullptr};
+  if (packed) {
+    PackedSums(shape, error_out, weights, *scores, relu_output, sums);
+  } else {
+    for (int32_t o = 0; o < shape.outputs; ++o) {
+      if (error_out[o] != 0) rows[count++] = {error_out[o], o * shape.inputs};
     }
-    ++count;
   }
-  if (count > kErrorRows || (scores != nullptr && !IsDense(scores))) {
-    if (scores == nullptr) {
-      NitiDenseBackward(shape, error_out, weights, requantize, error_in);
-    } else {
-      int8_t* masked = static_cast<int8_t*>(scratch);
-      int32_t* sums = reinterpret_cast<int32_t*>(masked + ScratchAlign(shape.inputs));
-      PriotDenseBackward(shape, error_out, weights, *scores, requantize, masked, sums, error_in);
+  const Requantizer round(requantize);
+  for (int32_t i = 0; i < shape.inputs; ++i) {
+    if (relu_output != nullptr && relu_output[i] <= 0) {
+      error_in[i] = 0;
+      continue;
     }
-    if (relu_output != nullptr) NitiReluBackward(relu_output, shape.inputs, error_in);
-    return;
+    const int32_t sum = packed              ? sums[i]
+                        : scores == nullptr ? ErrorSum(rows, count, weights + i)
+                                            : MaskedErrorSum(rows, count, weights + i,
+                                                             scores->scores + i, scores->threshold);
+    error_in[i] = round(sum, i);
   }
-  const bool masked = scores != nullptr;
-  const int32_t threshold = masked ? scores->threshold : 0;
-  WithRequantize(requantize, [&](const auto& round) {
-    for (int32_t i = 0; i < shape.inputs; ++i) {
-      const bool passes = relu_output == nullptr || relu_output[i] > 0;
-      error_in[i] = passes ? round(ErrorSum(rows, count, masked, threshold, i), i) : int8_t{0};
-    }
-  });
 }
 
 void TrainDenseScores(const DenseShape& shape, const int8_t* input, const int8_t* error,
                       const int8_t* weights, const ScoreView& scores, const UpdateParams& params,
                       void* scratch, ScoreCounts* counts) {
-  if (!IsDense(&scores) || shape.inputs > kMaxListed) {
-    return PriotDenseUpdate(shape, input, error, weights, scores, params, counts);
-  }
-  uint16_t* list = static_cast<uint16_t*>(scratch);
-  const int32_t count = ListNonzero(input, shape.inputs, list);
   const DeadZone zone = FindDeadZone(params);
+  const bool listed = IsDense(&scores);
+  uint16_t* list = static_cast<uint16_t*>(scratch);
+  const int32_t count = listed ? ListNonzero(input, shape.inputs, list) : 0;
+  int32_t rank = 0;
   for (int32_t o = 0; o < shape.outputs; ++o) {
-    const int32_t e = error[o];
-    if (e == 0) continue;
-    const int32_t first = o * shape.inputs;
+    const int32_t e = error[o], first = o * shape.inputs;
     const int8_t* w = weights + first;
-    for (int32_t k = 0; k < count; ++k) {
-      const int32_t i = list[k];
+    const auto learn = [&](int32_t i, int32_t score) {
       const int32_t product = w[i] * (e * input[i]);
-      if (zone.Holds(product)) continue;
-      PriotApplyStep(scores, first + i, UpdateStep(params, product, first + i), counts);
+      if (zone.Holds(product)) return;
+      PriotApplyStep(scores, score, UpdateStep(params, product, first + i), counts);
+    };
+    if (!listed) {
+      if (e == 0) {
+        SkipScoredFast(scores, o, shape.inputs, &rank);
+      } else {
+        VisitScoredFast(scores, o, shape.inputs, &rank, [&](int32_t i, int32_t score) {
+          if (input[i] != 0) learn(i, score);
+        });
+      }
+    } else if (e != 0) {
+      for (int32_t k = 0; k < count; ++k) learn(list[k], first + list[k]);
     }
   }
 }
 
 void TrainDenseWeights(const DenseShape& shape, const int8_t* input, const int8_t* error,
                        const UpdateParams& params, void* scratch, int8_t* weights) {
-  if (shape.inputs > kMaxListed) return NitiDenseUpdate(shape, input, error, params, weights);
   uint16_t* list = static_cast<uint16_t*>(scratch);
   const int32_t count = ListNonzero(input, shape.inputs, list);
   const DeadZone zone = FindDeadZone(params);

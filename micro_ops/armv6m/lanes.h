@@ -35,10 +35,11 @@ inline uint32_t Lanes(int32_t a, int32_t b) {
   return static_cast<uint32_t>(a) + (static_cast<uint32_t>(b) << 16);
 }
 
-// sums[c] += sum over the list of factor * value c of row + offset words, c = 0 .. 3. The list is
-// followed by one entry of factor 0 with a readable row (PadList). |factor * value| <= 128 * 127.
-void LaneSums(const LaneEntry* list, int32_t count, const uint32_t* base, int32_t offset,
-              int32_t* sums);
+// sums[c] += sum over the list of factor * value c of row + offset words, for 4 * blocks values of
+// a row. The list is followed by one entry of factor 0 with a readable row (PadList). |factor *
+// value| <= 128 * 127; sums are aligned to 4.
+void LaneSums(const LaneEntry* list, int32_t count, int32_t offset, int32_t* sums, int32_t blocks,
+              const uint32_t* base);
 
 // Ends a list for LaneSums, which reads pairs.
 inline void PadList(LaneEntry* list, int32_t count, const uint32_t* base) {

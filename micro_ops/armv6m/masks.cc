@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "micro_ops/trainer/scored_bits.h"
+
 namespace tflm_train {
 namespace {
 
@@ -44,7 +46,8 @@ const int8_t* MaskedRow(const ScoreView* view, int32_t row, int32_t row_size, co
   const int8_t* w = weights + row * row_size;
   if (view == nullptr) return w;
   if (view->storage != ScoreStorage::kDense) {
-    PriotMaskRow(*view, row, row_size, w, rank, masked);
+    memcpy(masked, w, static_cast<size_t>(row_size));
+    ForEachPruned(*view, row, row_size, rank, [&](int32_t edge) { masked[edge] = 0; });
     return masked;
   }
   const int8_t* s = view->scores + row * row_size;

@@ -1,5 +1,5 @@
-// Requantisation and update steps with the rounding chosen once per layer instead of per value, and
-// the range of values that round to no step at all, which most values of an update are in.
+// Requantisation with the rounding's constants worked out once per layer, and the range of values
+// that round to no step at all, which most values of an update are in.
 #ifndef TFLM_TRAIN_MICRO_OPS_ARMV6M_ROUNDING_H_
 #define TFLM_TRAIN_MICRO_OPS_ARMV6M_ROUNDING_H_
 
@@ -9,23 +9,43 @@
 
 namespace tflm_train {
 
-// Calls loop(requantize function) with a function specialised to the rounding TFLM uses.
-template <class Loop>
-inline void WithRequantize(const Requantize& params, const Loop& loop) {
-  if (params.rounding == Rounding::kTflm && params.shift >= 2) {
-    const int32_t rest = params.shift - 1;
-    const int32_t mask = static_cast<int32_t>((1u << rest) - 1u);
-    const int32_t half = mask >> 1;
-    const int32_t low = params.low, high = params.high;
-    loop([=](int32_t value, int32_t) {
-      const int32_t h = (value >> 1) + (value & 1);
-      const int32_t threshold = half + static_cast<int32_t>(static_cast<uint32_t>(h) >> 31);
-      return static_cast<int8_t>(Clamp((h >> rest) + ((h & mask) > threshold ? 1 : 0), low, high));
-    });
-  } else {
-    loop([&](int32_t value, int32_t index) { return RequantizeValue(params, value, index); });
+// RequantizeValue with the constants of TFLM's rounding worked out beforehand.
+class Requantizer {
+ public:
+  explicit Requantizer(const Requantize& params)
+      : params_(params),
+        fast_(params.rounding == Rounding::kTflm && params.shift >= 2),
+        rest_(fast_ ? params.shift - 1 : 0),
+        mask_(static_cast<int32_t>((1u << rest_) - 1u)) {}
+
+  // Values of elements index .. index + count - 1.
+  void Block(const int32_t* values, int32_t count, int32_t index, int8_t* to) const {
+    const int32_t* const end = values + count;
+    if (!fast_) {
+      while (values < end) *to++ = RequantizeValue(params_, *values++, index++);
+      return;
+    }
+    const int32_t rest = rest_, mask = mask_, low = params_.low, high = params_.high;
+    while (values < end) {
+      // Half of the rounding down to nearest, then away from zero: a negative value is moved by one
+      // before half a step is added.
+      int32_t h = (*values + 1) >> 1;
+      h += (h >> 31) + ((mask + 1) >> 1);
+      *to++ = static_cast<int8_t>(Clamp(h >> rest, low, high));
+      ++values;
+    }
   }
-}
+  int8_t operator()(int32_t value, int32_t index) const {
+    int8_t result;
+    Block(&value, 1, index, &result);
+    return result;
+  }
+
+ private:
+  const Requantize& params_;
+  bool fast_;
+  int32_t rest_, mask_;
+};
 
 // Values low .. high round to a step of 0 whatever their edge.
 struct DeadZone {

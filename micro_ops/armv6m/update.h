@@ -3,7 +3,7 @@
 #define TFLM_TRAIN_MICRO_OPS_ARMV6M_UPDATE_H_
 
 #include "micro_ops/armv6m/rounding.h"
-#include "micro_ops/core/priot_scores.h"
+#include "micro_ops/trainer/scored_bits.h"
 
 namespace tflm_train {
 
@@ -12,11 +12,9 @@ inline void UpdateScoreRow(const ScoreView& view, int32_t row, int32_t row_size,
                            const int8_t* weights, const int32_t* gradient,
                            const UpdateParams& params, const DeadZone& zone, int32_t* rank,
                            ScoreCounts* counts) {
-  VisitScored(view, row, row_size, rank, [&](int32_t edge, int32_t score) {
-    const int32_t product = SaturatingProduct(weights[edge], gradient[edge]);
-    if (zone.Holds(product)) return;
-    PriotApplyStep(view, score, UpdateStep(params, product, row * row_size + edge), counts);
-  });
+  UpdateScoredRow(
+      view, row, row_size, weights, gradient, params,
+      [&](int32_t product) { return zone.Holds(product); }, rank, counts);
 }
 
 }  // namespace tflm_train

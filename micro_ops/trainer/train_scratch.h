@@ -48,10 +48,11 @@ constexpr int32_t TrainConvScratch(const ConvShape& s, ScratchKind kind) {
   const int32_t row = s.kernel_height * s.kernel_width * s.in_channels;
   const int32_t window = s.kernel_height * s.kernel_width * s.out_channels;
   const int32_t positions = s.out_height * s.out_width;
-  const int32_t forward = 2 * row * LaneChannels(s.out_channels) + kLaneEntryBytes * (row + 4);
+  const int32_t forward =
+      (2 * row + 4) * LaneChannels(s.out_channels) + kLaneEntryBytes * (row + 4);
+
   const int32_t backward =
-      2 * s.kernel_height * s.kernel_width * s.out_channels * LaneChannels(s.in_channels) +
-      kLaneEntryBytes * (window + 4);
+      (2 * window + 4) * LaneChannels(s.in_channels) + kLaneEntryBytes * (window + 4);
   const int32_t height = (s.out_height - 1) * s.stride_height + s.kernel_height;
   const int32_t width = (s.out_width - 1) * s.stride_width + s.kernel_width;
   const int32_t update = 2 * height * width * LaneChannels(s.in_channels) +
@@ -63,9 +64,10 @@ constexpr int32_t TrainConvScratch(const ConvShape& s, ScratchKind kind) {
 constexpr int32_t TrainDepthwiseScratch(const ConvShape& s, ScratchKind kind) {
   return PortableDepthwiseScratch(s, kind);
 }
-// Numbers of the nonzero inputs.
+// Numbers of the nonzero inputs, or the nonzero errors, or sums of all inputs.
 constexpr int32_t TrainDenseScratch(const DenseShape& s, ScratchKind kind) {
-  return ScratchMax(ScratchAlign(2 * s.inputs), PortableDenseScratch(s, kind));
+  const int32_t lists = ScratchMax(ScratchAlign(2 * s.inputs), ScratchAlign(8 * s.outputs));
+  return kind == ScratchKind::kPacked ? ScratchMax(lists, ScratchAlign(4 * s.inputs)) : lists;
 }
 #elif defined(TFLM_TRAIN_HELIUM)
 // Four windows and the masked weights, or one masked row and the transposed weights.
