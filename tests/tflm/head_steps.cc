@@ -17,11 +17,12 @@ alignas(16) uint8_t memory[kMemoryBytes];
 
 int main() {
   tflite::MicroMutableOpResolver<5> resolver;
-  resolver.AddConv2D();
   resolver.AddFullyConnected();
+#ifdef TFLM_TRAIN_REAL_TFLM
+  resolver.AddConv2D();
   resolver.AddMaxPool2D();
   resolver.AddReshape();
-  resolver.AddSoftmax();
+#endif
   ExactHeadOptions options;
   options.seed = 4;
   options.rate_q16 = kRateQ16;

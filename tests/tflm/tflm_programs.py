@@ -149,8 +149,6 @@ def _kernels(machine, cache):
     if machine.name not in _KERNELS:
         kind, root = TARGETS[machine.target], micro_ops_root()
         sources = kernel_sources(kind) + sorted((root / "micro_ops/tflm").glob("*.cc"))
-        if not machine.tflm:
-            sources = [s for s in sources if s.name not in NEED_TFLM]
         if kind.board:
             base = root / "micro_ops/targets"
             sources += [base / "common/startup.cc", base / kind.board / "board.cc"]
@@ -159,10 +157,6 @@ def _kernels(machine, cache):
         folder = cache.mktemp(f"kernels_{machine.name}")
         _KERNELS[machine.name] = _objects(machine, folder, sources, [])
     return _KERNELS[machine.name]
-
-
-# Sources that call more of TFLM than the stand-in has.
-NEED_TFLM = ("ram_model.cc", "zo_trainer.cc", "exact_head_trainer.cc")
 
 
 def build(machine, cache, sources, header, *, defines=(), stack=16384):

@@ -26,12 +26,11 @@ uint32_t WeightsCrc(RamModel& model) {
 
 int Run() {
   tflite::MicroMutableOpResolver<8> resolver;
-  resolver.AddConv2D();
-  resolver.AddDepthwiseConv2D();
   resolver.AddFullyConnected();
-  resolver.AddMaxPool2D();
+#ifdef TFLM_TRAIN_REAL_TFLM
+  resolver.AddConv2D();
   resolver.AddReshape();
-  resolver.AddSoftmax();
+#endif
   const QSchedulerConfig schedule = {kLevels, kLevelCount, 1, 0, false};
   ZoTrainerOptions options;
   kSetOptions(&options);

@@ -1,6 +1,6 @@
-// Stand-in for tests without a TFLM tree: runs a graph of custom operators. Every tensor has memory
-// of its own; TFLM's plan of the arena is not imitated. Members that the C++ standard does not
-// promise to lie in flash are absent: no heap, no constructors before main.
+// Stand-in for tests without a TFLM tree: runs a graph of custom operators and dense layers. Every
+// tensor has memory of its own; TFLM's plan of the arena is not imitated. No heap, no constructors
+// before main.
 #ifndef TFLM_TRAIN_TESTING_MICRO_INTERPRETER_H_
 #define TFLM_TRAIN_TESTING_MICRO_INTERPRETER_H_
 
@@ -35,8 +35,7 @@ class MicroInterpreter : private MicroContext {
     for (uint32_t i = 0; i < nodes; ++i) TF_LITE_ENSURE_STATUS(Initialise(i));
     for (uint32_t i = 0; i < nodes; ++i) {
       if (nodes_[i].registration->prepare(&context_, &nodes_[i].node) != kTfLiteOk) {
-        MicroPrintf("Node %s (number %d) failed to prepare", nodes_[i].registration->custom_name,
-                    static_cast<int>(i));
+        MicroPrintf("Node number %d failed to prepare", static_cast<int>(i));
         return kTfLiteError;
       }
     }
@@ -160,14 +159,19 @@ class MicroInterpreter : private MicroContext {
 
   TfLiteStatus Initialise(uint32_t i) {
     const Operator* op = graph_->operators()->Get(i);
-    const char* name = model_->operator_codes()->Get(op->opcode_index())->custom_code()->c_str();
+    const OperatorCode* code = model_->operator_codes()->Get(op->opcode_index());
+    const bool custom = code->builtin_code() == BuiltinOperator_CUSTOM;
+    const char* name = custom ? code->custom_code()->c_str() : "builtin";
     Node& node = nodes_[i];
-    node.registration = resolver_.FindOp(name);
+    node.registration = custom ? resolver_.FindOp(name) : resolver_.FindOp(code->builtin_code());
     if (node.registration == nullptr) {
       MicroPrintf("Failed to get registration from op code CUSTOM %s", name);
       return kTfLiteError;
     }
-    node.node = {ArrayOf(op->inputs()), ArrayOf(op->outputs()), nullptr};
+    node.node = {ArrayOf(op->inputs()), ArrayOf(op->outputs()), nullptr, nullptr};
+    if (!custom && op->fully_connected_options() != nullptr) {
+      node.node.builtin_data = op->fully_connected_options()->activation();
+    }
     const auto* options = op->custom_options();
     const char* bytes =
         options == nullptr ? nullptr : reinterpret_cast<const char*>(options->data());

@@ -71,7 +71,12 @@ class Table {
 
 namespace tflite {
 
-enum BuiltinOperator : int32_t { BuiltinOperator_CUSTOM = 32 };
+enum BuiltinOperator : int32_t {
+  BuiltinOperator_CONV_2D = 3,
+  BuiltinOperator_DEPTHWISE_CONV_2D = 4,
+  BuiltinOperator_FULLY_CONNECTED = 9,
+  BuiltinOperator_CUSTOM = 32,
+};
 enum TensorType : int8_t {
   TensorType_INT32 = 2,
   TensorType_UINT8 = 3,
@@ -103,6 +108,10 @@ struct OperatorCode : flatbuffers::Table {
   const flatbuffers::String* custom_code() const { return Pointer<flatbuffers::String>(1); }
   BuiltinOperator builtin_code() const { return static_cast<BuiltinOperator>(Scalar<int32_t>(3)); }
 };
+struct FullyConnectedOptions : flatbuffers::Table {
+  // 0 none, 1 ReLU. A pointer into the file, or null for the default.
+  const uint8_t* activation() const { return Field(0); }
+};
 struct Operator : flatbuffers::Table {
   uint32_t opcode_index() const { return Scalar<uint32_t>(0); }
   const flatbuffers::Vector<int32_t>* inputs() const {
@@ -110,6 +119,9 @@ struct Operator : flatbuffers::Table {
   }
   const flatbuffers::Vector<int32_t>* outputs() const {
     return Pointer<flatbuffers::Vector<int32_t>>(2);
+  }
+  const FullyConnectedOptions* fully_connected_options() const {
+    return Pointer<FullyConnectedOptions>(4);
   }
   const flatbuffers::Vector<uint8_t>* custom_options() const {
     return Pointer<flatbuffers::Vector<uint8_t>>(5);

@@ -54,6 +54,7 @@ typedef struct TfLiteNode {
   TfLiteIntArray* inputs;
   TfLiteIntArray* outputs;
   void* user_data;
+  const void* builtin_data;
 } TfLiteNode;
 
 typedef struct TfLiteContext {

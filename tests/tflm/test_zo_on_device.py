@@ -9,7 +9,8 @@ from tflm_programs import build, c_array, fields, model_array, need, run
 from tflm_train import Interpreter
 from tflm_train.zo import ZoTrainer, qscheduler
 
-REAL = ["tflm-host", "tflm-rp2040", "tflm-m55-reference"]
+BOARDS = ["rp2040", "cortex-m55"]
+REAL_BOARDS = ["tflm-rp2040", "tflm-m55-reference"]
 BATCH, SAMPLES = 4, 12
 OK, NO_ENTRY, MEMORY, STALE, HEADROOM, OPTIONS = 0, 1, 3, 5, 6, 8
 
@@ -39,32 +40,29 @@ FORMS = {
 
 @pytest.fixture(scope="module")
 def models():
-    """A small int8 model per choice of trainable layers, made once."""
+    """Small int8 models by kind and choice of trainable layers, made once."""
     keras = pytest.importorskip("keras")
     from converters import convert
 
-    keras.utils.set_random_seed(0)
     layers = keras.layers
-    model = keras.Sequential([
-        keras.Input((8, 8, 1)),
-        layers.Conv2D(4, 3, strides=2, activation="relu", name="first"),
-        layers.Flatten(),
-        layers.Dense(12, activation="relu", name="middle"),
-        layers.Dense(6, name="last"),
-    ])  # fmt: skip
-    rng = np.random.default_rng(0)
-    x = rng.random((64, 8, 8, 1)).astype(np.float32)
-    for layer in model.layers:
-        if layer.weights:
-            layer.weights[1].assign(rng.normal(0, 0.2, layer.weights[1].shape))
+    tail = [layers.Dense(12, activation="relu", name="middle"), layers.Dense(6, name="last")]
+    head = [layers.Conv2D(4, 3, strides=2, activation="relu", name="first"), layers.Flatten()]
     made = {}
 
-    def get(trainable, headroom=2):
-        if (trainable, headroom) not in made:
-            made[trainable, headroom] = convert(
-                model, calibration=x, trainable=trainable, weight_headroom=headroom
-            )
-        return made[trainable, headroom]
+    def get(trainable, *, dense=False, headroom=2):
+        key = trainable, dense, headroom
+        if key not in made:
+            shape = (64,) if dense else (8, 8, 1)
+            keras.utils.set_random_seed(0)
+            model = keras.Sequential([keras.Input(shape), *([] if dense else head), *tail])
+            model = keras.models.clone_model(model)
+            rng = np.random.default_rng(0)
+            for layer in model.layers:
+                if layer.weights:
+                    layer.weights[1].assign(rng.normal(0, 0.2, layer.weights[1].shape))
+            x = rng.random((64, *shape)).astype(np.float32)
+            made[key] = convert(model, calibration=x, trainable=trainable, weight_headroom=headroom)
+        return made[key]
 
     return get
 
@@ -97,8 +95,10 @@ class Twin:
     """ZoTrainer that answers as tests/tflm/zo_steps.cc prints."""
 
     def __init__(self, raw, options, scheduler=None):
-        self.trainer = ZoTrainer(Interpreter(raw), scheduler=scheduler, **options)
+        interpreter = Interpreter(raw)
+        self.trainer = ZoTrainer(interpreter, scheduler=scheduler, **options)
         self.x, self.y = data()
+        self.x = self.x.reshape(SAMPLES, *interpreter.input_specs[0].shape[1:])
         self.features = self.trainer.prepare(self.x)
 
     def crc(self):
@@ -129,15 +129,15 @@ class Twin:
         return [total, right, trainer.q]
 
 
-def steps_equal(machine, cache, models, form, *, setting="", stale=0, steps=50):
+def steps_equal(machine, cache, models, form, *, setting="", stale=0, steps=50, defines=()):
     options, device, trainable = FORMS[form]
-    raw = models(trainable)
+    raw = models(trainable, dense=machine.tflm is None)
     levels, scheduler = (), None
     if form == "scheduler":
         levels = (2, 4, 8)
         scheduler = qscheduler(q_init=2, alpha=2.0, q_max=8, patience=1)
     header = header_of(raw, device + setting, levels=levels, steps=steps)
-    program = build(machine, cache, ["zo_steps.cc"], header)
+    program = build(machine, cache, ["zo_steps.cc"], header, defines=defines)
     code, lines = run(machine, program)
     assert code == 0, lines[-5:]
     assert fields(lines, "begin")[0][0] == OK, lines
@@ -153,34 +153,45 @@ def steps_equal(machine, cache, models, form, *, setting="", stale=0, steps=50):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_fifty_steps_inside_tflm_equal_the_host_trainer(form, models, tmp_path_factory):
-    steps_equal(need("tflm-host"), tmp_path_factory, models, form)
+@pytest.mark.parametrize("machine", ["host", "tflm-host"])
+def test_fifty_steps_equal_the_host_trainer(machine, form, models, tmp_path_factory):
+    steps_equal(need(machine), tmp_path_factory, models, form)
 
 
-@pytest.mark.parametrize("machine", REAL[1:])
+@pytest.mark.parametrize("machine", BOARDS + REAL_BOARDS)
 def test_steps_on_emulated_boards_equal_the_host_trainer(machine, models, tmp_path_factory):
     steps_equal(need(machine), tmp_path_factory, models, "all layers, momentum")
 
 
-def test_stale_cmsis_nn_kernels_are_refused_with_the_flag(models, tmp_path_factory):
-    machine = need("tflm-m55-cmsis-nn")
-    header = header_of(models("last"), "o->q = 2;", steps=1)
-    code, lines = run(machine, build(machine, tmp_path_factory, ["zo_steps.cc"], header))
+STALE_MACHINES = [("host", ["TFLM_TRAIN_TESTING_STALE"]), ("tflm-m55-cmsis-nn", [])]
+
+
+@pytest.mark.parametrize(("machine", "defines"), STALE_MACHINES)
+def test_kernels_with_stale_sums_are_refused_with_the_flag(
+    machine, defines, models, tmp_path_factory
+):
+    machine = need(machine)
+    raw = models("last", dense=machine.tflm is None)
+    header = header_of(raw, "o->q = 2;", steps=1)
+    program = build(machine, tmp_path_factory, ["zo_steps.cc"], header, defines=defines)
+    code, lines = run(machine, program)
     assert code == 0
     assert fields(lines, "begin")[0][0] == STALE, lines
     assert any("OPTIMIZE_KERNELS_FOR=KERNELS_OPTIMIZED_FOR_SIZE" in line for line in lines)
 
 
-def test_stale_cmsis_nn_kernels_train_with_the_same_bits_when_prepared_again(
-    models, tmp_path_factory
+@pytest.mark.parametrize(("machine", "defines"), STALE_MACHINES)
+def test_kernels_with_stale_sums_train_right_when_prepared_again(
+    machine, defines, models, tmp_path_factory
 ):
     steps_equal(
-        need("tflm-m55-cmsis-nn"),
+        need(machine),
         tmp_path_factory,
         models,
         "last layer",
         setting="o->stale = StalePolicy::kReprepare;",
         stale=1,
+        defines=defines,
     )
 
 
@@ -190,12 +201,12 @@ def test_stale_cmsis_nn_kernels_train_with_the_same_bits_when_prepared_again(
         ("o->q = 0;", False, OPTIONS, "an option is out of its range"),
         ("o->q = 1; o->estimator = ZoEstimator::kLeaveOneOut;", False, OPTIONS, "out of its range"),
         ("o->mu = 63;", False, HEADROOM, "no room for a perturbation"),
-        ("o->beta_q8 = 10;", True, MEMORY, "needed 384 bytes for weights and training state"),
+        ("o->beta_q8 = 10;", True, MEMORY, "needed 368 bytes for weights and training state"),
     ],
 )
 def test_refusals_say_why(setting, less, status, message, models, tmp_path_factory):
-    machine = need("tflm-host")
-    header = header_of(models("last", 1), setting, less=less)
+    machine = need("host")
+    header = header_of(models("last", dense=True, headroom=1), setting, less=less)
     _, lines = run(machine, build(machine, tmp_path_factory, ["zo_steps.cc"], header))
     assert fields(lines, "begin")[0][0] == status
     assert any(message in line for line in lines), lines
