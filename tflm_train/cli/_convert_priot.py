@@ -32,6 +32,12 @@ def add_arguments(group):
     group.add_argument(
         "--backward", choices=["masked", "paper"], help="errors pass masked weights, or all of them"
     )
+    group.add_argument(
+        "--graph",
+        default="infer",
+        choices=["infer", "train"],
+        help="train: a graph whose Invoke() in TFLM is one training step (docs/tflm.md)",
+    )
 
 
 def options(args):
@@ -43,6 +49,11 @@ def options(args):
     from converters.errors import ConversionError
     from tflm_train.cli._method_priot import pair
 
+    if args.graph == "train" and args.method == "zo":
+        raise ConversionError(
+            "Expected --method priot, priot-s or niti with --graph train, got zo: forward-only "
+            "training takes the ordinary graph (docs/tflm.md)"
+        )
     found = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
     if "init" in found:
         found["init"] = pair(found["init"])

@@ -169,9 +169,14 @@ def run(args):
             progress=update,
             seed=args.seed,
         )
-    write_bytes_atomically(output, raw)
+    written = raw
+    if args.graph == "train":
+        from converters.train_graph import train_graph
+
+        written = train_graph(raw, seed=args.seed)
+    write_bytes_atomically(output, written)
     report(out, model, raw, held_out, engine=args.engine, samples=args.evaluate_samples)
-    out.print(f"{output}: {len(raw)} bytes")
+    out.print(f"{output}: {len(written)} bytes")
     return 0
 
 
