@@ -53,6 +53,7 @@ def test_the_demo_model_equals_tflm(mnist_int8):
     check(mnist_int8, 20, 2)
 
 
+@pytest.mark.nightly
 def test_mobilenet_v2_equals_tflm_on_a_thousand_inputs(mobilenet):
     check(mobilenet, 1000, 4)
 
