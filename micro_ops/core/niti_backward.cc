@@ -55,7 +55,7 @@ void NitiMaxPoolBackward(const PoolShape& s, const int8_t* error_out, const uint
 
 void NitiReluBackward(const int8_t* output, int32_t size, int8_t* error) {
   for (int32_t i = 0; i < size; ++i) {
-    if (output[i] <= 0) error[i] = 0;
+    error[i] = output[i] <= 0 ? static_cast<int8_t>(0) : error[i];
   }
 }
 

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdlib>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -19,8 +20,12 @@ namespace nb = nanobind;
 namespace tflm_train {
 namespace {
 
+// Of engines that do not say: TFLM_TRAIN_SIMD of the environment, else the fastest.
 std::string& DefaultSimd() {
-  static std::string name = SimdLevels().front();
+  static std::string name = [] {
+    const char* chosen = std::getenv("TFLM_TRAIN_SIMD");
+    return chosen != nullptr && *chosen ? std::string(chosen) : SimdLevels().front();
+  }();
   return name;
 }
 

@@ -201,6 +201,7 @@ const PriotKernels* Avx2PriotKernels() {
       avx2::ConvForward,
       avx2::DenseForward,
       avx2::MaxPoolForward,
+      avx2::MaxPoolBackward,
       avx2::ConvBackward,
       avx2::DenseBackward,
       avx2::ConvGradientBegin,

@@ -22,6 +22,8 @@ void DenseForward(const DenseShape&, const int8_t* input, bool non_negative, con
                   const int32_t* bias, const Requantize*, int32_t* accumulators, int8_t* output);
 void MaxPoolForward(const PoolShape&, const int8_t* input, int8_t* output, uint8_t* argmax);
 // priot_avx2_backward.cc
+void MaxPoolBackward(const PoolShape&, const int8_t* error, const uint8_t* argmax,
+                     int8_t* error_in);
 void ConvBackward(const ConvShape&, ConvWork*, const int8_t* error, const int8_t* weights,
                   const Requantize*, int32_t* accumulators, int8_t* error_in);
 void DenseBackward(const DenseShape&, const int8_t* error, const int8_t* weights, const Requantize*,

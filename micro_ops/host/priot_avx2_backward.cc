@@ -55,6 +55,11 @@ inline void VisitNonzero(const int8_t* values, int32_t size, const Visit& visit)
     unsigned bits = ~static_cast<unsigned>(_mm256_movemask_epi8(zero));
     for (; bits != 0; bits &= bits - 1) visit(i + __builtin_ctz(bits));
   }
+  for (; i + 16 <= size; i += 16) {
+    const __m128i zero = _mm_cmpeq_epi8(Load16(values + i), _mm_setzero_si128());
+    unsigned bits = ~static_cast<unsigned>(_mm_movemask_epi8(zero)) & 0xffffu;
+    for (; bits != 0; bits &= bits - 1) visit(i + __builtin_ctz(bits));
+  }
   for (; i < size; ++i) {
     if (values[i] != 0) visit(i);
   }
@@ -94,6 +99,25 @@ void AddRowsExactly(const ErrorList& list, const int8_t* rows, size_t stride, in
 }
 
 }  // namespace
+
+void MaxPoolBackward(const PoolShape& s, const int8_t* error, const uint8_t* argmax,
+                     int8_t* error_in) {
+  const int32_t line = s.in_width * s.channels;
+  std::memset(error_in, 0, static_cast<size_t>(s.in_height) * line);
+  for (int32_t oy = 0; oy < s.out_height; ++oy) {
+    for (int32_t ox = 0; ox < s.out_width; ++ox) {
+      const int32_t base = (oy * s.out_width + ox) * s.channels;
+      const int32_t corner = (oy * s.stride_height - s.pad_top) * line +
+                             (ox * s.stride_width - s.pad_left) * s.channels;
+      VisitNonzero(error + base, s.channels, [&](int32_t c) {
+        const int32_t place = argmax[base + c];
+        const int32_t y = place / s.filter_width;
+        int8_t* to = error_in + corner + y * line + (place - y * s.filter_width) * s.channels + c;
+        *to = static_cast<int8_t>(Clamp(*to + error[base + c], -127, 127));
+      });
+    }
+  }
+}
 
 void ConvBackward(const ConvShape& s, ConvWork* work, const int8_t* error, const int8_t* weights,
                   const Requantize* requantize, int32_t* accumulators, int8_t* error_in) {

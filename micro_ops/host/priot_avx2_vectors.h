@@ -43,7 +43,9 @@ struct RoundLanes {
   }
 
   // Lanes are the elements index .. index + 7 of their tensor, in the order of `lanes`.
-  __m256i operator()(__m256i v, uint32_t index, __m256i lanes) const {
+  // Inlined by force: a call would pass its vectors through memory.
+  __attribute__((always_inline)) inline __m256i operator()(__m256i v, uint32_t index,
+                                                           __m256i lanes) const {
     if (shift == 0) return v;
     switch (kMode) {
       case Rounding::kHalfUp:

@@ -62,6 +62,8 @@ struct PriotKernels {
                         const int8_t* weights, const int32_t* bias, const Requantize* requantize,
                         int32_t* accumulators, int8_t* output);
   void (*max_pool_forward)(const PoolShape&, const int8_t* input, int8_t* output, uint8_t* argmax);
+  void (*max_pool_backward)(const PoolShape&, const int8_t* error, const uint8_t* argmax,
+                            int8_t* error_in);
   void (*conv_backward)(const ConvShape&, ConvWork*, const int8_t* error, const int8_t* weights,
                         const Requantize* requantize, int32_t* accumulators, int8_t* error_in);
   void (*dense_backward)(const DenseShape&, const int8_t* error, const int8_t* weights,

@@ -57,7 +57,7 @@ void PriotNet::BackwardLayer(size_t index, uint32_t rng_step) {
   PriotLayer& layer = layers_[index];
   int8_t* error_in = layers_[index - 1].error.data();
   if (layer.kind == LayerKind::kMaxPool) {
-    NitiMaxPoolBackward(layer.pool, layer.error.data(), layer.argmax.data(), error_in);
+    kernels_.max_pool_backward(layer.pool, layer.error.data(), layer.argmax.data(), error_in);
     return;
   }
   const int8_t* weights = settings.masked_backward ? layer.effective() : layer.weights.data();

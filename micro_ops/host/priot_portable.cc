@@ -101,10 +101,10 @@ void UpdateDenseEdges(const EdgeRow& row, int32_t error, const int8_t* input, in
 }
 
 const PriotKernels& PortablePriotKernels() {
-  static const PriotKernels kernels = {"portable",         ConvForward,     DenseForward,
-                                       NitiMaxPoolForward, ConvBackward,    DenseBackward,
-                                       ConvGradientBegin,  ConvGradientRow, NitiRequantizeTensor,
-                                       UpdateRow,          UpdateDenseRow};
+  static const PriotKernels kernels = {"portable",           ConvForward,         DenseForward,
+                                       NitiMaxPoolForward,   NitiMaxPoolBackward, ConvBackward,
+                                       DenseBackward,        ConvGradientBegin,   ConvGradientRow,
+                                       NitiRequantizeTensor, UpdateRow,           UpdateDenseRow};
   return kernels;
 }
 
