@@ -45,7 +45,6 @@ class Row:
 # shifts (mode) where that rule matters.
 MODELS = {
     "niti": {"method": "niti"},
-    "niti-paper": {"method": "niti", "shift_rule": "mode"},
     "priot": {"method": "priot"},
     "priot-paper": {"method": "priot", "shift_rule": "mode", "masked_backward": False},
     "priot-mode": {"method": "priot", "shift_rule": "mode"},
@@ -58,17 +57,17 @@ MODELS = {
 BEFORE = {30: 80.76, 45: 52.25}
 
 
-def _niti(mu, dynamic=False, model="niti", **paper):
+def _niti(mu, dynamic=False, **paper):
     kind = "dynamic" if dynamic else "static"
     options = {"method": "niti", "mu": mu, "mu_schedule": "constant", "dynamic": dynamic}
-    return Row(f"{kind} NITI, mu {mu}", model, options, **paper)
+    return Row(f"{kind} NITI, mu {mu}", "niti", options, **paper)
 
 
 _DENSE = {"init": (0, 32)}
 _SPARSE = {"init": (32, 8)}
 
 ROWS = (
-    _niti(5, model="niti-paper", paper={30: 80.86, 45: 51.95}, published=True),
+    _niti(5, paper={30: 80.86, 45: 51.95}, published=True),
     _niti(1),
     _niti(5, dynamic=True, paper={30: 90.43, 45: 90.72}, published=True),
     _niti(2, dynamic=True),
@@ -110,7 +109,7 @@ ABLATION = (
 )
 
 PAPER_BYTES = {
-    "niti": 80136, "niti-paper": 80136, "priot": 138044, "priot-paper": 138044,
+    "niti": 80136, "priot": 138044, "priot-paper": 138044,
     "s90-weight": 97672, "s80-weight": 102880, "s90-random": 97672, "s80-random": 102880,
 }  # fmt: skip
 
