@@ -2,6 +2,7 @@
 #ifndef TFLM_TRAIN_MICRO_OPS_HOST_BIND_ENGINE_H_
 #define TFLM_TRAIN_MICRO_OPS_HOST_BIND_ENGINE_H_
 
+#include <string>
 #include <vector>
 
 #include "micro_ops/host/arrays.h"
@@ -23,6 +24,13 @@ class FeedArrays {
   std::vector<Feed> feeds_;
   int32_t samples_ = 0;
 };
+
+// "[n, 28, 28, 1]" or, with the first dimension as it is, "[1, 28, 28, 1]".
+std::string ShapeText(const std::vector<size_t>& shape, bool any_samples);
+
+// Shape of an array with `samples` samples of a tensor: the first dimension grows; a scalar gets
+// one.
+std::vector<size_t> BatchShape(const Tensor& tensor, int32_t samples);
 
 // Adds the training methods to the class.
 void BindZoEngine(nanobind::class_<Engine>& engine);

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from converters.flatbuffer import read_model, write_model
 from tflm_train import _native
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -131,19 +132,48 @@ def test_weights_or_biases_alone_can_train(mnist_int8, parts):
     compare(Problem(mnist_int8, 1, weights=weights, biases=biases), "cross_entropy", "one_sided")
 
 
+def dense_model(depth, outputs=5):
+    """One dense layer with random weights."""
+    rng = np.random.default_rng(depth)
+    m = SingleOp("FULLY_CONNECTED")
+    inputs = [
+        m.activation([1, depth], 0.05, -128),
+        m.constant(rng.integers(-126, 127, (outputs, depth)).astype(np.int8), [0.01]),
+        m.constant(np.zeros(outputs, np.int32), [0.0005]),
+    ]
+    return m.build(inputs, m.activation([1, outputs], 0.05, 3))
+
+
+def two_dense_layers():
+    """A dense layer of 20 to 9 and a second one of 9 to 4 behind it."""
+    first, second = (read_model(dense_model(*size)) for size in ((20, 9), (9, 4)))
+    graph = first.subgraphs[0]
+    output = 3
+    offset = len(graph.tensors)
+    for tensor in second.subgraphs[0].tensors[1:]:
+        tensor.buffer += len(first.buffers) if tensor.buffer else 0
+        graph.tensors.append(tensor)
+    first.buffers += second.buffers
+    op = second.subgraphs[0].operators[0]
+    op.inputs = np.array([output, offset, offset + 1], np.int32)
+    op.outputs = np.array([offset + 2], np.int32)
+    graph.operators.append(op)
+    graph.outputs = op.outputs
+    return write_model(first)
+
+
+@pytest.mark.parametrize("simd", simd_levels())
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_dense_layer_with_frozen_layers_behind_it_can_train_alone(estimator, simd):
+    problem = Problem(two_dense_layers(), 2, simd=simd)
+    problem.trainable = problem.trainable[:2]
+    compare(problem, "cross_entropy", estimator)
+
+
 @pytest.mark.parametrize("depth", [1, 31, 32, 33, 64, 2047, 2049, 4200])
 def test_sums_with_signs_are_exact_at_every_depth(depth):
     # Inputs at the ends of the range: the largest sums the narrow accumulators ever see.
-    rng = np.random.default_rng(depth)
-    m = SingleOp("FULLY_CONNECTED")
-    w = rng.integers(-126, 127, (5, depth)).astype(np.int8)
-    inputs = [
-        m.activation([1, depth], 0.05, -128),
-        m.constant(w, [0.01]),
-        m.constant(np.zeros(5, np.int32), [0.0005]),
-    ]
-    raw = m.build(inputs, m.activation([1, 5], 0.05, 3))
-    problem = Problem(raw, 1)
+    problem = Problem(dense_model(depth), 1)
     feeds, targets = problem.data(6, "squared_error")
     feeds[0][:3] = 127
     feeds[0][3:5] = -128
@@ -157,12 +187,22 @@ def test_sums_with_signs_are_exact_at_every_depth(depth):
 @pytest.mark.parametrize("update", ["stochastic", "int16_shadow", "float_shadow"])
 @pytest.mark.parametrize("normalize", ["rms", "raw"])
 def test_a_run_in_the_engine_equals_its_steps_one_by_one(mnist_int8, update, normalize, simd):
+    check_run(mnist_int8, update, normalize, simd, q=3)
+
+
+@pytest.mark.parametrize("depth", [1, 7, 33, 65, 257])
+@pytest.mark.parametrize("q", [1, 128])
+def test_an_update_of_any_size_equals_the_plain_one(depth, q):
+    check_run(dense_model(depth), "stochastic", "rms", None, q=q)
+
+
+def check_run(raw, update, normalize, simd, q):
     biases = update == "stochastic"
-    problem, twin = (Problem(mnist_int8, 1, biases=biases, simd=simd) for _ in range(2))
+    problem, twin = (Problem(raw, 1, biases=biases, simd=simd) for _ in range(2))
     feeds, targets = problem.data(23, "cross_entropy")
     rng = np.random.default_rng(0)
     indices = rng.integers(0, 23, 7 * 5 + 3).astype(np.int32)
-    steps, q, beta = 8, 3, 200
+    steps, beta = 8, 200
     rates = rng.integers(1 << 14, 1 << 17, steps).astype(np.uint32)
     states = []
     for p in (problem, twin):
