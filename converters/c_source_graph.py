@@ -110,6 +110,14 @@ class GraphSource:
             index = self.alias[index]
         return index
 
+    def trained_size(self, index):
+        """Elements of a trainable tensor."""
+        return constant(self.model, self.tensors[index]).size
+
+    def logits_size(self):
+        """Number of logits."""
+        return self._size(self._root(self.logits))
+
     def _is_constant(self, index):
         return constant(self.model, self.tensors[index]) is not None
 

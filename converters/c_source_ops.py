@@ -24,12 +24,14 @@ class Call:
       text: the call, with `{0}`, `{1}` … for its inputs and `{out}` for its output.
       includes: headers below micro_ops/core.
       work: multiplications, for time estimates.
+      outputs: values written, for the same.
     """
 
     tables: str
     text: str
     includes: tuple
     work: int = 0
+    outputs: int = 0
 
 
 class Op:
@@ -361,4 +363,6 @@ def kernel_call(model, number):
         raise UnsupportedModelError(
             f"operator {number} {op.name}: Expected one of {', '.join(sorted(_EMITTERS))}"
         )
-    return _EMITTERS[op.name](op)
+    call = _EMITTERS[op.name](op)
+    call.outputs = int(np.prod(op.shape(-1)))
+    return call

@@ -2,6 +2,7 @@
 #include "micro_ops/armv6m/masks.h"
 #include "micro_ops/armv6m/rounding.h"
 #include "micro_ops/core/niti_loops.h"
+#include "micro_ops/trainer/dead_zone.h"
 #include "micro_ops/trainer/scored_bits.h"
 #include "micro_ops/trainer/train_kernels.h"
 

@@ -1,11 +1,10 @@
-// Requantisation with the rounding's constants worked out once per layer, and the range of values
-// that round to no step at all, which most values of an update are in.
+// Requantisation with the rounding's constants worked out once per layer.
 #ifndef TFLM_TRAIN_MICRO_OPS_ARMV6M_ROUNDING_H_
 #define TFLM_TRAIN_MICRO_OPS_ARMV6M_ROUNDING_H_
 
 #include <cstdint>
 
-#include "micro_ops/core/niti_update.h"
+#include "micro_ops/core/niti_rounding.h"
 
 namespace tflm_train {
 
@@ -46,15 +45,6 @@ class Requantizer {
   bool fast_;
   int32_t rest_, mask_;
 };
-
-// Values low .. high round to a step of 0 whatever their edge.
-struct DeadZone {
-  int32_t low, high;
-  bool Holds(int32_t value) const {
-    return static_cast<uint32_t>(value - low) <= static_cast<uint32_t>(high - low);
-  }
-};
-DeadZone FindDeadZone(const UpdateParams& params);
 
 }  // namespace tflm_train
 

@@ -2,7 +2,7 @@
 #ifndef TFLM_TRAIN_MICRO_OPS_ARMV6M_UPDATE_H_
 #define TFLM_TRAIN_MICRO_OPS_ARMV6M_UPDATE_H_
 
-#include "micro_ops/armv6m/rounding.h"
+#include "micro_ops/trainer/dead_zone.h"
 #include "micro_ops/trainer/scored_bits.h"
 
 namespace tflm_train {

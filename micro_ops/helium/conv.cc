@@ -2,6 +2,8 @@
 #include "micro_ops/core/niti_loops.h"
 #include "micro_ops/helium/dots.h"
 #include "micro_ops/helium/update.h"
+#include "micro_ops/trainer/dead_zone.h"
+#include "micro_ops/trainer/scored_bits.h"
 #include "micro_ops/trainer/train_kernels.h"
 
 namespace tflm_train {
@@ -17,7 +19,8 @@ void MaskRowInto(const ScoreView& scores, int32_t row, int32_t size, const int8_
   if (scores.storage == ScoreStorage::kDense) {
     MaskVector(w, scores.scores + row * size, scores.threshold, size, masked);
   } else {
-    PriotMaskRow(scores, row, size, w, rank, masked);
+    CopyVector(w, size, masked);
+    ForEachPruned(scores, row, size, rank, [&](int32_t edge) { masked[edge] = 0; });
   }
 }
 
@@ -201,10 +204,11 @@ void TrainConvScores(const ConvShape& shape, const int8_t* input, const int8_t* 
                      void* scratch, ScoreCounts* counts) {
   const int32_t size = ConvRowSize(shape);
   int32_t* row = static_cast<int32_t*>(scratch);
+  const DeadZone zone = FindDeadZone(params);
   int32_t rank = 0;
   for (int32_t o = 0; o < shape.out_channels; ++o) {
     if (!GradientRow(shape, input, error, o, row)) {
-      PriotSkipRow(scores, o, size, &rank);
+      SkipScoredFast(scores, o, size, &rank);
     } else if (scores.storage == ScoreStorage::kDense) {
       const auto products = [&](int32_t i, mve_pred16_t inside) {
         return vmulq_s32(vldrbq_z_s32(weights + o * size + i, inside),
@@ -217,7 +221,9 @@ void TrainConvScores(const ConvShape& shape, const int8_t* input, const int8_t* 
         PriotUpdateRow(scores, o, size, weights + o * size, row, params, &rank, counts);
       }
     } else {
-      PriotUpdateRow(scores, o, size, weights + o * size, row, params, &rank, counts);
+      UpdateScoredRow(
+          scores, o, size, weights + o * size, row, params,
+          [&](int32_t product) { return zone.Holds(product); }, &rank, counts);
     }
   }
 }

@@ -2,6 +2,8 @@
 #include "micro_ops/core/niti_loops.h"
 #include "micro_ops/helium/dots.h"
 #include "micro_ops/helium/update.h"
+#include "micro_ops/trainer/dead_zone.h"
+#include "micro_ops/trainer/scored_bits.h"
 #include "micro_ops/trainer/train_kernels.h"
 
 namespace tflm_train {
@@ -33,18 +35,56 @@ int32x4_t ErrorSums(const ErrorRow* rows, int32_t count, const int8_t* weights,
   return sums;
 }
 
+// Packed scores are read row by row: sums of all inputs at once.
+void PackedSums(const DenseShape& shape, const int8_t* error_out, const int8_t* weights,
+                const ScoreView& scores, int32_t* sums) {
+  int32_t rank = 0;
+  for (int32_t i = 0; i < shape.inputs; ++i) sums[i] = 0;
+  for (int32_t o = 0; o < shape.outputs; ++o) {
+    const int32_t e = error_out[o];
+    if (e == 0) {
+      SkipScoredFast(scores, o, shape.inputs, &rank);
+      continue;
+    }
+    const int8_t* w = weights + o * shape.inputs;
+    AddScaled(w, e, shape.inputs, sums);
+    ForEachPruned(scores, o, shape.inputs, &rank, [&](int32_t i) { sums[i] -= e * w[i]; });
+  }
+}
+
+void UpdatePacked(const DenseShape& shape, const int8_t* input, const int8_t* error,
+                  const int8_t* weights, const ScoreView& scores, const UpdateParams& params,
+                  ScoreCounts* counts) {
+  const DeadZone zone = FindDeadZone(params);
+  int32_t rank = 0;
+  for (int32_t o = 0; o < shape.outputs; ++o) {
+    const int32_t e = error[o], first = o * shape.inputs;
+    if (e == 0) {
+      SkipScoredFast(scores, o, shape.inputs, &rank);
+      continue;
+    }
+    VisitScoredFast(scores, o, shape.inputs, &rank, [&](int32_t i, int32_t score) {
+      const int32_t product = weights[first + i] * (e * input[i]);
+      if (zone.Holds(product)) return;
+      PriotApplyStep(scores, score, UpdateStep(params, product, first + i), counts);
+    });
+  }
+}
+
 }  // namespace
 
 void TrainDenseForward(const DenseShape& shape, const int8_t* input, const int8_t* weights,
                        const int32_t* bias, const ScoreView* scores, const Requantize& requantize,
                        void* scratch, int8_t* output) {
   const int32_t n = shape.inputs;
+  (void)scratch;
   if (scores != nullptr && !IsDense(scores)) {
-    int8_t* masked = static_cast<int8_t*>(scratch);
     int32_t rank = 0;
     for (int32_t o = 0; o < shape.outputs; ++o) {
-      PriotMaskRow(*scores, o, n, weights + o * n, &rank, masked);
-      output[o] = RequantizeValue(requantize, BiasOf(bias, o) + Dot1(input, masked, n), o);
+      const int8_t* w = weights + o * n;
+      int32_t sum = BiasOf(bias, o) + Dot1(input, w, n);
+      ForEachPruned(*scores, o, n, &rank, [&](int32_t i) { sum -= input[i] * w[i]; });
+      output[o] = RequantizeValue(requantize, sum, o);
     }
     return;
   }
@@ -87,10 +127,13 @@ void TrainDenseBackward(const DenseShape& shape, const int8_t* error_out, const 
   if (count > kErrorRows || (scores != nullptr && !IsDense(scores))) {
     if (scores == nullptr) {
       NitiDenseBackward(shape, error_out, weights, requantize, error_in);
+    } else if (IsDense(scores)) {
+      PriotDenseBackward(shape, error_out, weights, *scores, requantize,
+                         static_cast<int8_t*>(scratch), nullptr, error_in);
     } else {
-      int8_t* masked = static_cast<int8_t*>(scratch);
-      int32_t* sums = reinterpret_cast<int32_t*>(masked + ScratchAlign(shape.inputs));
-      PriotDenseBackward(shape, error_out, weights, *scores, requantize, masked, sums, error_in);
+      int32_t* sums = static_cast<int32_t*>(scratch);
+      PackedSums(shape, error_out, weights, *scores, sums);
+      NitiRequantizeTensor(sums, shape.inputs, requantize, error_in);
     }
   } else {
     for (int32_t i = 0; i < shape.inputs; i += 4) {
@@ -115,9 +158,7 @@ void TrainDenseBackward(const DenseShape& shape, const int8_t* error_out, const 
 void TrainDenseScores(const DenseShape& shape, const int8_t* input, const int8_t* error,
                       const int8_t* weights, const ScoreView& scores, const UpdateParams& params,
                       void*, ScoreCounts* counts) {
-  if (!IsDense(&scores)) {
-    return PriotDenseUpdate(shape, input, error, weights, scores, params, counts);
-  }
+  if (!IsDense(&scores)) return UpdatePacked(shape, input, error, weights, scores, params, counts);
   for (int32_t o = 0; o < shape.outputs; ++o) {
     const int32_t e = error[o], first = o * shape.inputs;
     if (e == 0) continue;

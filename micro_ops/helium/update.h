@@ -8,11 +8,18 @@ namespace tflm_train {
 
 // sums[i] += factor * x[i].
 inline void AddScaled(const int8_t* x, int32_t factor, int32_t n, int32_t* sums) {
-  for (int32_t i = 0; i < n; i += 4) {
-    const mve_pred16_t inside = vctp32q(static_cast<uint32_t>(n - i));
-    const int32x4_t values = vldrbq_z_s32(x + i, inside);
-    vstrwq_p_s32(sums + i, vmlaq_n_s32(vldrwq_z_s32(sums + i, inside), values, factor), inside);
-  }
+  asm volatile(
+      "  wlstp.32 lr, %[n], 1f\n"
+      "2:\n"
+      "  vldrb.s32 q0, [%[x]], #4\n"
+      "  vldrw.32 q1, [%[sums]]\n"
+      "  vmla.s32 q1, q0, %[factor]\n"
+      "  vstrw.32 q1, [%[sums]], #16\n"
+      "  letp lr, 2b\n"
+      "1:\n"
+      : [x] "+r"(x), [sums] "+r"(sums)
+      : [n] "r"(n), [factor] "r"(factor)
+      : "q0", "q1", "lr", "memory");
 }
 
 // errors[i] = 0 where output[i] is not above 0.

@@ -70,7 +70,9 @@ def plan_memory(source, target):
     files = source.files()  # fills the constants and the state's size
     inputs, batch = _macro(files, "MODEL_INPUT_SIZE"), _macro(files, "MODEL_MAX_BATCH")
     trained = momentum = features = 0
-    constants = _SMALL_CONSTANTS + sum(-(-np.asarray(v).nbytes // 16) * 16 for v in source.constants.values())
+    constants = _SMALL_CONSTANTS + sum(
+        -(-np.asarray(v).nbytes // 16) * 16 for v in source.constants.values()
+    )
     if hasattr(source, "chain"):
         kind = source.chain.method if source.trains else "infer-chain"
         trained = source.state_bytes if source.trains else 16

@@ -118,8 +118,10 @@ def _conv_forward(work, layer, below, kernels, masked):
              scan=scanned.sum(), listed=counts.sum(), pack=row * out_c)  # fmt: skip
     elif kernels == "helium":
         vectors = -(-row // 16)
-        _add(work, conv_vectors=positions / 4 * out_c * vectors, conv_calls=positions / 4 * out_c,
-             windows=positions * layer.sizes[6], mask_vectors=0 if packed else out_c * vectors)  # fmt: skip
+        calls = positions / 4 * out_c
+        _add(work, conv_vectors=calls * vectors, conv_calls=calls,
+             windows=positions * layer.sizes[6],
+             mask_vectors=out_c * vectors if masked and not packed else 0)  # fmt: skip
     else:
         _add(work, conv_mac=positions * out_c * row)
 
@@ -176,21 +178,23 @@ def _conv_backward(work, layer, error, relu_output, kernels, packed):
 def _update(work, layer, error, below, kernels):
     nonzero = int(np.count_nonzero(error))
     packed = layer.scores is not None and layer.storage != "dense"
+    edges = "edges" if layer.scores is not None else "weight_edges"
+    visits = "update_visits" if layer.scores is not None else "weight_visits"
     if layer.kind == "depthwise":
-        _add(work, depthwise=nonzero * layer.sizes[6] * layer.sizes[7], edges=layer.row_size)
+        _add(work, depthwise=nonzero * layer.sizes[6] * layer.sizes[7], **{edges: layer.row_size})
     elif layer.kind == "dense":
         inputs = layer.sizes[0]
         if packed:
             _add(work, packed_edges=nonzero * inputs)
         elif kernels == "armv6m":
-            _add(work, scan=inputs, update_visits=nonzero * int(np.count_nonzero(below)))
+            _add(work, scan=inputs, **{visits: nonzero * int(np.count_nonzero(below))})
         else:
-            _add(work, update_visits=nonzero * inputs)
+            _add(work, **{visits: nonzero * inputs})
     else:
         in_c, out_h, out_w, out_c = layer.sizes[2:6]
         by_channel = np.count_nonzero(error.reshape(-1, out_c), axis=0)
         rows = int((by_channel > 0).sum())
-        _add(work, **{"packed_edges" if packed else "edges": rows * layer.row_size})
+        _add(work, **{"packed_edges" if packed else edges: rows * layer.row_size})
         _add(work, error_scan=out_h * out_w * out_c)
         if kernels == "armv6m" and in_c % 4 == 0:
             steps = layer.row_size // 4

@@ -21,6 +21,7 @@ _COMMANDS = (
     "inspect",
     "replay",
     "export",
+    "plan",
     "run_emulated",
     "reproduce",
 )

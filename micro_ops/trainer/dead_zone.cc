@@ -1,4 +1,4 @@
-#include "micro_ops/armv6m/rounding.h"
+#include "micro_ops/trainer/dead_zone.h"
 
 namespace tflm_train {
 namespace {

@@ -1,0 +1,81 @@
+"""Cycles (RP2040) or instructions (Cortex-M55) of a step, from the work in it.
+
+The prices were fitted to emulated runs of reference nets; a test holds estimates within 15 % of the
+emulators. They are figures of emulators, not of boards: a board adds the misses of its flash cache.
+"""
+
+import numpy as np
+
+from tflm_train._firmware.prices import PRICES
+from tflm_train._firmware.targets import find_target
+from tflm_train._firmware.work import chain_work
+
+UNITS = {"rp2040": "cycles", "cortex-m55": "instructions"}
+
+
+def price(work, target):
+    """Cost of `{kind of work: count}`."""
+    prices = PRICES[target]
+    return prices["step"] + sum(prices.get(kind, 0.0) * count for kind, count in work.items())
+
+
+def chain_costs(source, twin, x, y, target):
+    """Costs of a chain on samples: means of `infer`, `train` (errors left) and `skipped`.
+
+    Args:
+      source: a `ChainSource`.
+      twin: a `ChainTwin` of its chain; its scores change.
+      x: int8 samples [n, values].
+      y: labels.
+      target: name of a target.
+    """
+    chain, kernels = source.chain, find_target(target).kernels
+    count, infer, train = len(chain.layers), [], []
+    for sample, label in zip(x, y, strict=True):
+        twin.step(sample[None], np.array([label], np.int32))
+        outputs = [twin.net.output(i) for i in range(count)]
+        infer.append(price(chain_work(chain, kernels, sample, outputs, None), target))
+        errors = [twin.net.error(i) for i in range(count)]
+        if np.any(errors[-1]):
+            train.append(price(chain_work(chain, kernels, sample, outputs, errors), target))
+    return {
+        "infer": float(np.mean(infer)),
+        "train": float(np.mean(train)) if train else None,
+        "trained_share": len(train) / len(infer),
+    }
+
+
+def graph_work(source, begin, end):
+    """Work of operators begin .. end - 1 of a `GraphSource`."""
+    work = {}
+    for number in range(begin, end):
+        call = source.calls[number]
+        if call is None:
+            continue
+        kind = call.text.split("(")[0]
+        work[kind] = work.get(kind, 0) + call.work
+        work["graph_outputs"] = work.get("graph_outputs", 0) + call.outputs
+    return work
+
+
+def graph_costs(source, target):
+    """Costs of a `GraphSource`: `infer` and, for zo, `train` at the first and the last q."""
+    count = len(source.graph.operators)
+    costs = {"infer": price(graph_work(source, 0, count), target)}
+    zo = source.zo
+    if zo is None:
+        return costs
+    prefix = graph_work(source, 0, source.first)
+    suffix = graph_work(source, source.first, source.last)
+    sizes = sum(source.trained_size(item.tensor) for item in zo.tensors)
+    for name, (q, _, _) in (("train", zo.rates[0]), ("train_last_q", zo.rates[-1])):
+        passes = q * (2 if zo.estimator == 2 else 1) + (1 if zo.estimator == 0 else 0)
+        work = {kind: zo.batch * amount for kind, amount in prefix.items()}
+        for kind, amount in suffix.items():
+            work[kind] = work.get(kind, 0) + zo.batch * passes * amount
+        work["zo_perturb"] = 2 * q * (2 if zo.estimator == 2 else 1) * sizes
+        work["zo_direction"] = q * sizes
+        work["zo_update"] = sizes
+        work["zo_loss"] = zo.batch * passes * source.logits_size()
+        costs[name] = price(work, target)
+    return costs
