@@ -1,12 +1,15 @@
 """Open whatever a user has: a Keras object, `.keras`, `.h5` of Keras 2 or 3, a SavedModel."""
 
 import json
+import shutil
+import tempfile
 import zipfile
 from pathlib import Path
 
 from converters.errors import ConversionError
 from converters.quiet import import_keras, import_tensorflow, quiet_native_output
 
+_LOAD_ERRORS = (ValueError, TypeError, OSError, KeyError, AttributeError, ImportError)
 _FORMATS = ".keras, .h5, .hdf5 or a SavedModel folder"
 
 # Layers whose Keras-2 configuration holds a `groups` that Keras 3 refuses.
@@ -60,12 +63,60 @@ def _load_path(path):
         raise ConversionError(f"Expected a path to {_FORMATS}, got {path}")
     keras = import_keras()
     try:
-        with quiet_native_output():
-            return keras.models.load_model(
-                str(path), compile=False, custom_objects=_legacy_layers(keras)
-            )
-    except (ValueError, TypeError, OSError, KeyError, AttributeError, ImportError) as error:
-        raise ConversionError(_explain(path, error)) from error
+        return _load_file(keras, path)
+    except _LOAD_ERRORS as error:
+        first = error
+    # A later Keras writes arguments that this one refuses. What once drew the weights does not
+    # matter: the file holds the weights.
+    try:
+        with tempfile.TemporaryDirectory(prefix="tflm_train_") as folder:
+            return _load_file(keras, for_older_keras(path, Path(folder)))
+    except _LOAD_ERRORS:
+        raise ConversionError(_explain(path, first)) from first
+
+
+def _load_file(keras, path):
+    with quiet_native_output():
+        return keras.models.load_model(
+            str(path), compile=False, custom_objects=_legacy_layers(keras)
+        )
+
+
+def for_older_keras(path, folder):
+    """A copy of a .keras or .h5 file in `folder` without what a later Keras added.
+
+    Initializers take their defaults, and unset quantisation settings are dropped.
+    """
+    copy = folder / path.name
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as source, zipfile.ZipFile(copy, "w") as target:
+            for name in source.namelist():
+                data = source.read(name)
+                if name == "config.json":
+                    data = json.dumps(_for_older_keras(json.loads(data))).encode()
+                target.writestr(name, data)
+        return copy
+    import h5py
+
+    shutil.copyfile(path, copy)
+    with h5py.File(copy, "r+") as file:
+        config = json.loads(file.attrs["model_config"])
+        file.attrs["model_config"] = json.dumps(_for_older_keras(config))
+    return copy
+
+
+def _for_older_keras(node):
+    if isinstance(node, list):
+        return [_for_older_keras(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("module") == "keras.initializers":
+        return {**node, "config": {}}
+    return {
+        key: _for_older_keras(part)
+        for key, part in node.items()
+        if not (key == "quantization_config" and part is None)
+    }
 
 
 def _legacy_layers(keras):

@@ -143,3 +143,41 @@ def test_a_folder_without_a_saved_model_is_refused(tmp_path):
 def test_what_is_neither_model_nor_path_is_refused():
     with pytest.raises(TflmTrainError, match="got int"):
         convert(3)
+
+
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+def test_an_initializer_of_a_later_keras_does_not_matter(tmp_path, suffix):
+    import keras
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, name="d")])
+    plain, later = tmp_path / f"plain{suffix}", tmp_path / f"later{suffix}"
+    model.save(plain)
+    _edit_config(
+        plain, later, '"config": {"seed": null', '"config": {"of_the_future": 1, "seed": null'
+    )
+    with pytest.raises((TypeError, ValueError), match="of_the_future"):
+        keras.models.load_model(later, compile=False)
+    x = np.ones((4, 4), np.float32)
+    assert convert(str(later), calibration=x) == convert(str(plain), calibration=x)
+
+
+def _edit_config(source, target, old, new):
+    import shutil
+    import zipfile
+
+    if source.suffix == ".h5":
+        import h5py
+
+        shutil.copyfile(source, target)
+        with h5py.File(target, "r+") as file:
+            config = file.attrs["model_config"]
+            assert old in config
+            file.attrs["model_config"] = config.replace(old, new)
+        return
+    with zipfile.ZipFile(source) as read, zipfile.ZipFile(target, "w") as write:
+        for name in read.namelist():
+            data = read.read(name)
+            if name == "config.json":
+                assert old.encode() in data
+                data = data.replace(old.encode(), new.encode())
+            write.writestr(name, data)
