@@ -6,7 +6,7 @@ JOBS   ?= 2
 
 export TF_CPP_MIN_LOG_LEVEL = 3
 
-.PHONY: demo test lint unit wheel-test nightly native cpp-test format clean
+.PHONY: tflm-test demo test lint unit wheel-test nightly native cpp-test format clean
 
 SOURCES := pyproject.toml $(shell find tflm_train converters micro_ops \
   -name '*.py' -o -name '*.cc' -o -name '*.h' -o -name CMakeLists.txt)
@@ -69,6 +69,12 @@ firmware-tools: $(BIN)/.installed
 firmware-test: firmware-tools $(BIN)/.installed-dev
 	mkdir -p out && cd out && $(BIN)/python -m pytest -q -rs --rootdir .. -c ../pyproject.toml \
 	  ../tests/firmware -m 'not nightly'
+
+# Operators and trainers for TFLM on a stand-in, and inside a real TFLM when TFLM_ROOT (its sources),
+# TFLM_LIB and TFLM_INCLUDES are given: docs/tflm.md, Tests.
+export TFLM_ROOT TFLM_LIB TFLM_INCLUDES
+tflm-test: firmware-tools $(BIN)/.installed-dev
+	mkdir -p out && cd out && $(BIN)/python -m pytest -q -rs --rootdir .. -c ../pyproject.toml ../tests/tflm
 
 clean:
 	rm -rf build dist out .venv

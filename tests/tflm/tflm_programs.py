@@ -159,13 +159,13 @@ def _kernels(machine, cache):
     return _KERNELS[machine.name]
 
 
-def build(machine, cache, sources, header, *, defines=(), stack=16384):
+def build(machine, cache, sources, header, *, defines=(), includes=(), stack=16384):
     """Path of a program made of `sources` (names beside this file) and a header `train_case.h`."""
     kind, root = TARGETS[machine.target], micro_ops_root()
     folder = cache.mktemp("case")
     (folder / "train_case.h").write_text("#include <cstdint>\n" + header)
     kernels = _kernels(machine, cache)
-    extra = [f"-D{d}" for d in defines]
+    extra = [f"-D{d}" for d in defines] + [f"-I{path}" for path in includes]
     objects = _objects(machine, folder, [HERE / s for s in sources], extra) + kernels
     program = folder / "program.elf"
     command = [kind.compiler, *kind.flags, *machine.flags, "-Wl,--gc-sections"]
@@ -179,7 +179,7 @@ def build(machine, cache, sources, header, *, defines=(), stack=16384):
     if machine.tflm:
         command.append(str(Path(os.environ["TFLM_LIB"]) / machine.tflm / LIBRARY))
     if kind.board and not machine.tflm:
-        command.append("-lgcc")
+        command += ["-lc", "-lgcc"]
     done = subprocess.run(
         [*command, "-o", str(program)], capture_output=True, text=True, check=False
     )
