@@ -40,14 +40,25 @@ def layers_of(*, depthwise=False, overlap=False):
 
 
 def priot_model(
-    *, method="priot", scored=1.0, rounding="tflm", masked=True, bias=False, seed=1, **shape
+    *,
+    method="priot",
+    scored=1.0,
+    rounding="tflm",
+    masked=True,
+    bias=False,
+    dead=None,
+    seed=1,
+    **shape,
 ):
-    """Bytes of a model with random weights and scores; `scored` is the share of edges with one."""
+    """Bytes of a model with random weights and scores.
+
+    `scored` is the share of edges with a score, `dead` the number of a layer that is pruned whole.
+    """
     rng = np.random.default_rng(seed)
     net = PriotNet(layers_of(**shape), (9, 10, 2), method=method)
     net.options = dict.fromkeys(ROUNDINGS, rounding)
     net.options |= {"mu": 2, "mu_schedule": "constant", "masked_backward": masked, "seed": 0}
-    for layer in net.weighted():
+    for number, layer in enumerate(net.weighted()):
         size = layer.rows * layer.row_size
         layer.weights = rng.integers(-127, 128, size).astype(np.int8)
         layer.exponent = -9
@@ -60,6 +71,8 @@ def priot_model(
         if method != "niti":
             layer.threshold = -8
             layer.scores = rng.integers(-40, 41, size).astype(np.int8)
+            if number == dead:
+                layer.scores[:] = -128
             if scored < 1:
                 layer.scored = rng.random(size) < scored
                 layer.scores[~layer.scored] = 0

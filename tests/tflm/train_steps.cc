@@ -77,6 +77,10 @@ int Run() {
     }
     PutFields("step", line, 6);
   }
+#ifdef TFLM_TRAIN_BOARD
+  const int64_t stack[1] = {BoardStackUsed()};
+  PutFields("stack", stack, 1);
+#endif
   return 0;
 }
 

@@ -73,6 +73,10 @@ int Run() {
       PutFields("epoch", row, 3);
     }
   }
+#ifdef TFLM_TRAIN_BOARD
+  const int64_t stack[1] = {BoardStackUsed()};
+  PutFields("stack", stack, 1);
+#endif
   CheckpointPart parts[kMostParts];
   const int64_t count[1] = {trainer.Parts(parts, kMostParts)};
   PutFields("parts", count, 1);
