@@ -60,19 +60,20 @@ class GraphSource:
       model: a `schema.ModelT`.
       zo: `ZoSettings`, or None for inference alone.
       logits: index of the tensor that the loss reads; None: the first output.
+      kernels: as `kernel_call` takes them.
 
     Raises:
       UnsupportedModelError: an operator without a kernel, or a tensor that is not int8.
     """
 
-    def __init__(self, model, *, zo=None, logits=None):
+    def __init__(self, model, *, zo=None, logits=None, kernels="portable"):
         self.model, self.graph, self.zo = model, model.subgraphs[0], zo
         self.trains = zo is not None
         self.tensors = self.graph.tensors
         self.output = int(self.graph.outputs[0])
         self.logits = self.output if logits is None else int(logits)
         self.inputs = [int(i) for i in self.graph.inputs]
-        self.calls = [kernel_call(model, i) for i in range(len(self.graph.operators))]
+        self.calls = [kernel_call(model, i, kernels) for i in range(len(self.graph.operators))]
         self.trained = {t.tensor: k for k, t in enumerate(zo.tensors)} if zo else {}
         self.first, self.last = self._split()
         self.alias = self._aliases()
@@ -145,6 +146,8 @@ class GraphSource:
             if self.calls[step] is None:
                 continue
             self.arena.use(f"T{int(op.outputs[0])}", step, self._size(int(op.outputs[0])))
+            if self.calls[step].scratch:
+                self.arena.use(f"Scratch{step}", step, self.calls[step].scratch)
             for index in (self._root(int(i)) for i in op.inputs if i >= 0):
                 late = step >= self.first and index in external
                 if index in self.inputs or late or self._is_constant(index):
@@ -168,6 +171,7 @@ class GraphSource:
         interface = self._interface()
         headers = sorted({h for call in self.calls if call for h in call.includes})
         includes = "".join(f'#include "micro_ops/core/{h}"\n' for h in headers)
+        includes = includes.replace("core/../", "")
         if self.zo:
             includes += "".join(
                 f'#include "micro_ops/trainer/{h}.h"\n' for h in ("crc32", "qscheduler", "zo_step")
@@ -230,7 +234,8 @@ class GraphSource:
                 continue
             op = self.graph.operators[step]
             places = [self._place(int(i), step) if i >= 0 else "nullptr" for i in op.inputs]
-            lines.append("  " + call.text.format(*places, out=f"At(kT{int(op.outputs[0])})") + "\n")
+            out, scratch = f"At(kT{int(op.outputs[0])})", f"At(kScratch{step})"
+            lines.append(f"  {call.text.format(*places, out=out, scratch=scratch)}\n")
         return "".join(lines)
 
     def _functions(self):

@@ -25,6 +25,7 @@ class Call:
       includes: headers below micro_ops/core.
       work: multiplications, for time estimates.
       outputs: values written, for the same.
+      scratch: bytes of `{scratch}` in the text.
     """
 
     tables: str
@@ -32,6 +33,7 @@ class Call:
     includes: tuple
     work: int = 0
     outputs: int = 0
+    scratch: int = 0
 
 
 class Op:
@@ -131,7 +133,15 @@ def _bias(op):
     return "{2}" if op.tensor(2) is not None else "nullptr"
 
 
-def _convolution(op):
+def _lanes_possible(op):
+    """Whether Cortex-M0+'s convolution by lanes takes the operator."""
+    filters, o = constant(op.model, op.tensor(1)), op.options
+    plain = o.dilationHFactor == o.dilationWFactor == 1 and op.shape(1)[3] == op.shape(0)[3]
+    return plain and filters is not None and int(filters.min()) > -128
+
+
+def _convolution(op, kernels):
+
     depthwise = op.name == "DEPTHWISE_CONV_2D"
     (batch, in_h, in_w, in_c), (_, kernel_h, kernel_w, filter_c) = op.shape(0), op.shape(1)
     op.require(batch == 1, "batch 1")
@@ -152,6 +162,12 @@ def _convolution(op):
     )
     function = "DepthwiseConv2DInt8" if depthwise else "Conv2DInt8"
     work = out_h * out_w * out_c * kernel_h * kernel_w * (1 if depthwise else filter_c)
+    if kernels == "armv6m" and not depthwise and _lanes_possible(op):
+        row, lanes = kernel_h * kernel_w * in_c, -(-out_c // 4) * 4
+        scratch = 2 * row * lanes + 8 * (2 * row + 4) + 4 * lanes
+        tables += f'static_assert(LaneConvScratch(kParams{n}) <= {scratch}, "the plan");\n'
+        text = f"LaneConv2DInt8(kParams{n}, {{0}}, {{1}}, {_bias(op)}, {{scratch}}, {{out}});"
+        return Call(tables, text, ("../armv6m/conv_int8.h",), work, scratch=scratch)
     return Call(
         tables, f"{function}(kParams{n}, {{0}}, {{1}}, {_bias(op)}, {{out}});", ("conv.h",), work
     )
@@ -350,8 +366,13 @@ _EMITTERS = {
 }
 
 
-def kernel_call(model, number):
+def kernel_call(model, number, kernels="portable"):
     """The `Call` of operator `number`, None for one that only renames its input.
+
+    Args:
+      model: a `schema.ModelT`.
+      number: of the operator in sub-graph 0.
+      kernels: `armv6m` takes that folder's convolution where it can.
 
     Raises:
       UnsupportedModelError: an operator, or a form of it, without a kernel.
@@ -363,6 +384,7 @@ def kernel_call(model, number):
         raise UnsupportedModelError(
             f"operator {number} {op.name}: Expected one of {', '.join(sorted(_EMITTERS))}"
         )
-    call = _EMITTERS[op.name](op)
+    emit = _EMITTERS[op.name]
+    call = emit(op, kernels) if emit is _convolution else emit(op)
     call.outputs = int(np.prod(op.shape(-1)))
     return call

@@ -259,7 +259,9 @@ void TrainConvScores(const ConvShape& shape, const int8_t* input, const int8_t* 
     if (row == nullptr) {
       SkipScoredFast(scores, o, size, &rank);
     } else {
-      UpdateScoreRow(scores, o, size, weights + o * size, row, params, zone, &rank, counts);
+      const bool bounded = shape.out_height * shape.out_width <= kBoundedPositions;
+      UpdateScoreRow(scores, o, size, weights + o * size, row, params, zone, bounded, &rank,
+                     counts);
     }
   });
 }

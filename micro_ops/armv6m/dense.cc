@@ -143,25 +143,28 @@ void TrainDenseScores(const DenseShape& shape, const int8_t* input, const int8_t
   const bool listed = IsDense(&scores);
   uint16_t* list = static_cast<uint16_t*>(scratch);
   const int32_t count = listed ? ListNonzero(input, shape.inputs, list) : 0;
+  const uint32_t low = static_cast<uint32_t>(zone.low);
+  const uint32_t span = static_cast<uint32_t>(zone.high) - low;
   int32_t rank = 0;
   for (int32_t o = 0; o < shape.outputs; ++o) {
     const int32_t e = error[o], first = o * shape.inputs;
     const int8_t* w = weights + first;
-    const auto learn = [&](int32_t i, int32_t score) {
-      const int32_t product = w[i] * (e * input[i]);
-      if (zone.Holds(product)) return;
-      PriotApplyStep(scores, score, UpdateStep(params, product, first + i), counts);
-    };
-    if (!listed) {
-      if (e == 0) {
-        SkipScoredFast(scores, o, shape.inputs, &rank);
-      } else {
-        VisitScoredFast(scores, o, shape.inputs, &rank, [&](int32_t i, int32_t score) {
-          if (input[i] != 0) learn(i, score);
-        });
-      }
+    if (!listed && e == 0) {
+      SkipScoredFast(scores, o, shape.inputs, &rank);
+    } else if (!listed) {
+      VisitScoredFast(scores, o, shape.inputs, &rank, [&](int32_t i, int32_t score) {
+        const int32_t product = w[i] * (e * input[i]);
+        if (zone.Holds(product)) return;
+        PriotApplyStep(scores, score, UpdateStep(params, product, first + i), counts);
+      });
     } else if (e != 0) {
-      for (int32_t k = 0; k < count; ++k) learn(list[k], first + list[k]);
+      for (const uint16_t *at = list, *end = list + count; at < end; ++at) {
+        const uint32_t i = *at;
+        const int32_t product = w[i] * (e * input[i]);
+        if (static_cast<uint32_t>(product) - low <= span) continue;
+        const int32_t edge = first + static_cast<int32_t>(i);
+        PriotApplyStep(scores, edge, UpdateStep(params, product, edge), counts);
+      }
     }
   }
 }

@@ -7,15 +7,13 @@
 
 namespace tflm_train {
 
-// PriotUpdateRow with its bits. `zone` is that of `params`.
-inline void UpdateScoreRow(const ScoreView& view, int32_t row, int32_t row_size,
-                           const int8_t* weights, const int32_t* gradient,
-                           const UpdateParams& params, const DeadZone& zone, int32_t* rank,
-                           ScoreCounts* counts) {
-  UpdateScoredRow(
-      view, row, row_size, weights, gradient, params,
-      [&](int32_t product) { return zone.Holds(product); }, rank, counts);
-}
+// With at most so many output positions weight * gradient fits into 32 bits.
+constexpr int32_t kBoundedPositions = 1000;
+
+// PriotUpdateRow with its bits. `zone` is that of `params`; `bounded`: no product can overflow.
+void UpdateScoreRow(const ScoreView& view, int32_t row, int32_t row_size, const int8_t* weights,
+                    const int32_t* gradient, const UpdateParams& params, const DeadZone& zone,
+                    bool bounded, int32_t* rank, ScoreCounts* counts);
 
 }  // namespace tflm_train
 

@@ -34,7 +34,7 @@ def make_source(model, target, *, trains=True, batch=1, mu=None, seed=0, schedul
         chain = chain_of_model(raw, mu=mu, seed=seed)
         return ChainSource(chain, kernels=kind.kernels, trains=trains)
     if not trains:
-        return GraphSource(parsed)
+        return GraphSource(parsed, kernels=kind.kernels)
     from tflm_train import Interpreter
     from tflm_train._firmware.zo_settings import zo_settings
 
@@ -47,7 +47,9 @@ def make_source(model, target, *, trains=True, batch=1, mu=None, seed=0, schedul
         seed=seed,
         **zo,
     )
-    return GraphSource(parsed, zo=settings, logits=interpreter.logits_spec.index)
+    return GraphSource(
+        parsed, zo=settings, logits=interpreter.logits_spec.index, kernels=kind.kernels
+    )
 
 
 def export_files(source, target):
