@@ -1,56 +1,46 @@
 """One integer-only training step against TensorFlow's float step: same net, same images, batch 1.
 
-  python -m benchmarks priot_step [--arch tiny_cnn] [--steps 300]
+  python -m benchmarks priot_step [--arch tiny_cnn] [--rounds 40]
 
-TensorFlow's step is the fastest of three forms of SGD: Keras `train_on_batch`, `tf.function` around
-a gradient tape, and the same compiled by XLA. Ours trains the same images; samples without an
-error end early, so a step over samples that all have one is given too. Ratios come from one run.
+TensorFlow takes SGD in three forms: Keras `train_on_batch`, `tf.function` around a gradient tape,
+and the same compiled by XLA. Ours trains rotated images from the pre-trained state; an image
+without an error ends its step early, so a block of images that all leave one is timed too. All
+blocks run in turn; ratios are between the medians and between the fastest blocks of one run.
 """
 
 import argparse
-import time
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks._timing import interleaved, table
+
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
+OWN_STEPS = 128
+FLOAT_STEPS = {"Keras train_on_batch": 5, "tf.function": 20, "tf.function, XLA": 20}
 
 
-def _seconds_per_call(call, count, repeats=3):
-    """Best mean of `repeats` blocks: other processes only ever add time."""
-    best = float("inf")
-    for _ in range(repeats):
-        began = time.perf_counter()
-        for i in range(count):
-            call(i)
-        best = min(best, (time.perf_counter() - began) / count)
-    return best
-
-
-def tensorflow_steps(path, images, labels, count):
-    """{form: seconds a step} of float SGD at batch 1."""
+def float_blocks(path, images, labels):
+    """{form: function that does FLOAT_STEPS[form] steps}."""
     import keras
     import tensorflow as tf
 
     x = tf.constant((images / 256.0).astype(np.float32))
     y = tf.constant(labels.astype(np.int32))
-    result = {}
+    numbers = [tf.constant(i) for i in range(len(labels))]
     model = keras.models.load_model(path, compile=False)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(1e-3), loss)
-    for i in range(3):
-        model.train_on_batch(x[i : i + 1], y[i : i + 1])
-    result["keras train_on_batch"] = _seconds_per_call(
-        lambda i: model.train_on_batch(x[i : i + 1], y[i : i + 1]), max(count // 10, 5)
-    )
-    numbers = [tf.constant(i) for i in range(count)]
+    steps = {"Keras train_on_batch": lambda i: model.train_on_batch(x[i : i + 1], y[i : i + 1])}
     for name, compiled in (("tf.function", False), ("tf.function, XLA", True)):
-        model = keras.models.load_model(path, compile=False)
-        step = _tape_step(tf, model, x, y, compiled)
-        for i in range(3):
-            step(numbers[i])
-        result[name] = _seconds_per_call(lambda i, n=numbers, s=step: s(n[i]), count)
-    return result
+        step = _tape_step(tf, keras.models.load_model(path, compile=False), x, y, compiled)
+        steps[name] = lambda i, step=step: step(numbers[i])
+
+    def block(name):
+        for i in range(FLOAT_STEPS[name]):
+            steps[name](i)
+
+    return {name: lambda name=name: block(name) for name in steps}
 
 
 def _tape_step(tf, model, x, y, compiled):
@@ -67,36 +57,27 @@ def _tape_step(tf, model, x, y, compiled):
     return step
 
 
-def own_steps(path, source, transfer, count):
-    """{what: seconds a step} of the native trainer."""
+def own_blocks(path, source, transfer):
+    """{what: function that does OWN_STEPS steps from the pre-trained state}."""
     from tflm_train.priot import PriotTrainer
     from tflm_train.priot._reproduce import convert_all
 
-    result = {}
-    models = convert_all(path, source, names=["priot", "niti"])
-    for name in models:
-        trainer = PriotTrainer(models[name])
-        data, y = [transfer.x_train], transfer.y_train
-        order = np.arange(count)
-        result[name] = (
-            _seconds_per_call(
-                lambda i, t=trainer, d=data, y=y, o=order: t.train_chunk(d, y, o, 1), 1
-            )
-            / count
-        )
-        trainer = PriotTrainer(models[name])
+    blocks = {}
+    data, y = [transfer.x_train], transfer.y_train
+    for name, raw in convert_all(path, source, names=["priot", "niti"]).items():
+        trainer = PriotTrainer(raw)
+        state = trainer.state_dict()
         rows = [trainer.train_chunk(data, y, np.array([i]), 1)[0] for i in range(len(y))]
         hard = np.array([i for i, row in enumerate(rows) if not row["zero_error"]])
-        trainer = PriotTrainer(models[name])
-        each = []
-        for i in hard[:count]:
-            began = time.perf_counter()
-            row = trainer.train_chunk(data, y, np.array([i]), 1)[0]
-            seconds = time.perf_counter() - began
-            if not row["zero_error"]:
-                each.append(seconds)
-        result[f"{name}, samples with an error, one call each"] = float(np.median(each))
-    return result
+        for what, order in (("", np.arange(OWN_STEPS)), (", with an error", hard[:OWN_STEPS])):
+            order = np.resize(order, OWN_STEPS)
+
+            def block(trainer=trainer, state=state, order=order):
+                trainer.load_state_dict(state)
+                trainer.train_chunk(data, y, order, 1)
+
+            blocks[name + what] = block
+    return blocks
 
 
 def main(argv=None):
@@ -106,22 +87,28 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arch", default="tiny_cnn", choices=["tiny_cnn", "tiny_cnn_s2"])
     parser.add_argument("--data", help="an .npz with x_train, y_train, x_test, y_test")
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=40)
     args = parser.parse_args(argv)
     source = mnist_source(args.data)
-    transfer = transfer_set(source, 30)
-    images = rotate(source.x_train[: args.steps], 30)
     path = MODELS / f"{args.arch}.h5"
-    own = own_steps(path, source, transfer, min(args.steps, len(transfer.y_train)))
-    floats = tensorflow_steps(path, images, source.y_train[: args.steps], args.steps)
-    fastest = min(floats.values())
-    print(f"{args.arch} on {source.name}, batch 1")
-    for name, seconds in floats.items():
-        print(f"  TensorFlow, {name}: {1e6 * seconds:.0f} us a step")
-    for name, seconds in own.items():
-        print(f"  {name}: {1e6 * seconds:.1f} us a step, {fastest / seconds:.1f} x as fast as "
-              "the fastest float step")  # fmt: skip
-    return {"tensorflow": floats, "own": own}
+    blocks = own_blocks(path, source, transfer_set(source, 30))
+    images = rotate(source.x_train[:32], 30)
+    blocks |= float_blocks(path, images, source.y_train[:32])
+    found = {}
+    for name, times in interleaved(blocks, rounds=args.rounds, seconds=120).items():
+        steps = FLOAT_STEPS.get(name, OWN_STEPS)
+        found[name] = {k: times[k] / steps * 1e6 for k in ("median", "fastest")}
+    rows = []
+    for name, times in found.items():
+        cells = [name, f"{times['median']:.1f}", f"{times['fastest']:.1f}"]
+        if name not in FLOAT_STEPS:
+            for form in FLOAT_STEPS:
+                ratios = [found[form][k] / times[k] for k in ("median", "fastest")]
+                cells.append(f"{ratios[0]:.1f} / {ratios[1]:.1f}")
+        rows.append(cells + [""] * (6 - len(cells)))
+    header = ("step", "us, median", "us, fastest", "x Keras", "x tf.function", "x XLA")
+    table(f"{args.arch} on {source.name}, batch 1 (ratio of medians / of fastest)", rows, header)
+    return found
 
 
 if __name__ == "__main__":

@@ -175,12 +175,11 @@ def run_job(job):
     else:
         x_test, y_test = [data.x_test], data.y_test
     before = trainer.evaluate(x_test, y_test)[1]
-    train, test, running, pruned = [], [], [], []
+    train, test, pruned = [], [], []
     for epoch in range(epochs):
         order = epoch_order(len(y), job.seed, epoch)
         result = trainer.train_chunk(x, y, order, row.batch)[0]
-        running.append(100 * result["correct"] / len(y))
-        train.append(100 * trainer.evaluate(x, y)[1])
+        train.append(100 * result["correct"] / len(y))
         test.append(100 * trainer.evaluate(x_test, y_test)[1])
         statistics = trainer.statistics()
         pruned.append({k[7:]: v for k, v in statistics.items() if k.startswith("pruned/")})
@@ -188,7 +187,7 @@ def run_job(job):
     best = best_epoch(train)
     return {
         "row": job.row, "angle": job.angle, "seed": job.seed, "before": 100 * before,
-        "train": train, "test": test, "running": running, "pruned": pruned,
+        "train": train, "test": test, "pruned": pruned,
         "best_epoch": best + 1, "best": test[best], "last": test[-1],
         "warnings": sorted(set(messages)), "seconds": time.monotonic() - began,
         "scores": _scores(trainer) if job.seed == 0 else None,
@@ -196,7 +195,7 @@ def run_job(job):
 
 
 def best_epoch(train):
-    """Epoch of the best training accuracy, the last of equal ones."""
+    """Epoch of the best training accuracy, counted while training; the last of equal ones."""
     return len(train) - 1 - int(np.argmax(train[::-1]))
 
 
