@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests; what needs the data folder beside the repository skips without it."""
+"""Fixtures shared by all tests; what needs the data folder beside the repository skips."""
 
 import os
 from pathlib import Path

@@ -128,7 +128,8 @@ def test_a_split_is_disjoint_whole_and_repeatable(count, fraction, seed):
     data = Dataset(np.arange(count)[:, None], np.arange(count, dtype=np.int32))
     rest, held = split(data, fraction, seed=seed)
     assert sorted([*rest.y, *held.y]) == list(range(count))
-    assert len(rest) >= 1 and len(held) >= 1
+    assert len(rest) >= 1
+    assert len(held) >= 1
     assert np.array_equal(split(data, fraction, seed=seed)[1].y, held.y)
 
 
