@@ -3,6 +3,7 @@
 import logging
 
 from converters.flatbuffer import load_bytes, op_name, read_model
+from converters.metadata import add_metadata
 from converters.priot_format import MASKED_OPS
 from converters.priot_read import forward_rounding, read_net
 from converters.priot_write import write_net
@@ -30,7 +31,7 @@ def freeze(raw):
 
     Returns:
       The bytes of a `.tflite` of CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, MAX_POOL_2D and
-      RESHAPE.
+      RESHAPE, with labels and normalisation in the standard metadata.
 
     Raises:
       UnsupportedModelError: a model of another method.
@@ -45,4 +46,9 @@ def freeze(raw):
             "freeze: the model rounds %r; TFLM rounds 'tflm', so some outputs will differ by 1",
             forward_rounding(net),
         )
-    return write_net(net, info=info, frozen=True)
+    return add_metadata(
+        write_net(net, info=info, frozen=True),
+        labels=info.labels,
+        normalization=info.normalization,
+        description=net.description,
+    )
