@@ -126,7 +126,8 @@ def _objects(machine, folder, sources, extra):
     if kind.board:
         flags.append("-DTFLM_TRAIN_BOARD")
     stamp = hashlib.sha256(" ".join([kind.compiler, *flags, *includes[1:]]).encode())
-    for header in [*sorted((root / "micro_ops").rglob("*.h")), *sorted(folder.glob("*.h"))]:
+    headers = [h for h in sorted((root / "micro_ops").rglob("*.h")) if h.parent.name != "host"]
+    for header in [*headers, *sorted(folder.glob("*.h"))]:
         stamp.update(header.read_bytes())
     made = []
     for source in sources:
