@@ -109,7 +109,8 @@ def activation_range(op):
     )
 
 
-def _padding(op, size, kernel, stride, dilation=1):
+def padding(op, size, kernel, stride, dilation=1):
+    """(output size, padding before) along one axis."""
     effective = (kernel - 1) * dilation + 1
     same = op.options.padding == schema.Padding.SAME
     out = -(-size // stride) if same else (size + stride - effective) // stride
@@ -146,8 +147,8 @@ def _convolution(op, kernels):
     (batch, in_h, in_w, in_c), (_, kernel_h, kernel_w, filter_c) = op.shape(0), op.shape(1)
     op.require(batch == 1, "batch 1")
     o = op.options
-    out_h, top = _padding(op, in_h, kernel_h, o.strideH, o.dilationHFactor)
-    out_w, left = _padding(op, in_w, kernel_w, o.strideW, o.dilationWFactor)
+    out_h, top = padding(op, in_h, kernel_h, o.strideH, o.dilationHFactor)
+    out_w, left = padding(op, in_w, kernel_w, o.strideW, o.dilationWFactor)
     out_c = op.shape(-1)[3]
     pairs = [multiplier(float(op.scale(0)[0]) * float(s) / float(op.scale(-1)[0]))
              for s in op.scale(1)]  # fmt: skip
@@ -193,8 +194,8 @@ def _pool(op):
     batch, in_h, in_w, channels = op.shape(0)
     op.require(batch == 1, "batch 1")
     o = op.options
-    out_h, top = _padding(op, in_h, o.filterHeight, o.strideH)
-    out_w, left = _padding(op, in_w, o.filterWidth, o.strideW)
+    out_h, top = padding(op, in_h, o.filterHeight, o.strideH)
+    out_w, left = padding(op, in_w, o.filterWidth, o.strideW)
     sizes = [in_h, in_w, channels, out_h, out_w, o.filterHeight, o.filterWidth, o.strideH,
              o.strideW, top, left, *activation_range(op)]  # fmt: skip
     n = op.number

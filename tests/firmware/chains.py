@@ -1,9 +1,13 @@
 """Random chains for the firmware tests, and the host trainer loaded with the same numbers."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from converters.c_source_chain import ROUNDINGS, Chain, ChainLayer
+
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def conv(h, w, c, o, *, stride=1, kernel=3, depthwise=False, relu=True):

@@ -6,9 +6,11 @@ emulators. They are figures of emulators, not of boards: a board adds the misses
 
 import numpy as np
 
+from converters.c_source_chain import ChainLayer
+from converters.c_source_ops import Op, padding
 from tflm_train._firmware.prices import PRICES
 from tflm_train._firmware.targets import find_target
-from tflm_train._firmware.work import chain_work
+from tflm_train._firmware.work import chain_work, window_sums
 
 UNITS = {"rp2040": "cycles", "cortex-m55": "instructions"}
 
@@ -45,28 +47,73 @@ def chain_costs(source, twin, x, y, target):
     }
 
 
-def graph_work(source, begin, end):
-    """Work of operators begin .. end - 1 of a `GraphSource`."""
+def graph_work(source, begin, end, activations=None):
+    """Work of operators begin .. end - 1 of a `GraphSource`.
+
+    Args:
+      source: the `GraphSource`.
+      begin, end: numbers of operators.
+      activations: `{tensor index: int8 codes}` of a sample; without them no code is taken for a
+        zero.
+    """
     work = {}
     for number in range(begin, end):
         call = source.calls[number]
         if call is None:
             continue
         kind = call.text.split("(")[0]
-        work[kind] = work.get(kind, 0) + call.work
         work["graph_outputs"] = work.get("graph_outputs", 0) + call.outputs
+        if kind == "LaneConv2DInt8":
+            for name, count in _lane_work(source, number, activations).items():
+                work[name] = work.get(name, 0) + count
+        else:
+            work[kind] = work.get(kind, 0) + call.work
     return work
 
 
-def graph_costs(source, target):
-    """Costs of a `GraphSource`: `infer` and, for zo, `train` at the first and the last q."""
+def _lane_work(source, number, activations):
+    op = Op(source.model, number)
+    in_h, in_w, in_c = op.shape(0)[1:]
+    kernel_h, kernel_w, _ = op.shape(1)[1:]
+    out_h, out_w, out_c = op.shape(-1)[1:]
+    o = op.options
+    top = padding(op, in_h, kernel_h, o.strideH)[1]
+    left = padding(op, in_w, kernel_w, o.strideW)[1]
+    entries = np.full((in_h, in_w), in_c)
+    codes = None if activations is None else activations.get(op.inputs[0])
+    if codes is not None:
+        factors = np.asarray(codes, np.int32).reshape(in_h, in_w, in_c) - op.zero(0)
+        wide = (factors > 127) | (factors < -128)
+        entries = ((factors != 0).astype(int) + wide).sum(2)
+    layer = ChainLayer("conv", [in_h, in_w, in_c, out_h, out_w, out_c, kernel_h, kernel_w,
+                                o.strideH, o.strideW, top, left])  # fmt: skip
+    counts = window_sums(layer, entries)
+    scanned = window_sums(layer, np.full((in_h, in_w), in_c))
+    blocks = -(-out_c // 4)
+    return {
+        "pairs": int(((counts + 1) // 2).sum()) * blocks,
+        "calls": out_h * out_w * blocks,
+        "scan": int(scanned.sum()),
+        "listed": int(counts.sum()),
+        "pack": kernel_h * kernel_w * in_c * out_c,
+    }
+
+
+def graph_costs(source, target, activations=None):
+    """Costs of a `GraphSource`: `infer` and, for zo, `train` at the first and the last q.
+
+    Args:
+      source: the `GraphSource`.
+      target: name of a target.
+      activations: as `graph_work` takes them.
+    """
     count = len(source.graph.operators)
-    costs = {"infer": price(graph_work(source, 0, count), target)}
+    costs = {"infer": price(graph_work(source, 0, count, activations), target)}
     zo = source.zo
     if zo is None:
         return costs
-    prefix = graph_work(source, 0, source.first)
-    suffix = graph_work(source, source.first, source.last)
+    prefix = graph_work(source, 0, source.first, activations)
+    suffix = graph_work(source, source.first, source.last, activations)
     sizes = sum(source.trained_size(item.tensor) for item in zo.tensors)
     for name, (q, _, _) in (("train", zo.rates[0]), ("train_last_q", zo.rates[-1])):
         passes = q * (2 if zo.estimator == 2 else 1) + (1 if zo.estimator == 0 else 0)
@@ -74,8 +121,8 @@ def graph_costs(source, target):
         for kind, amount in suffix.items():
             work[kind] = work.get(kind, 0) + zo.batch * passes * amount
         work["zo_perturb"] = 2 * q * (2 if zo.estimator == 2 else 1) * sizes
-        work["zo_direction"] = q * sizes
         work["zo_update"] = sizes
+        work["zo_momentum"] = sizes if zo.beta_q8 else 0
         work["zo_loss"] = zo.batch * passes * source.logits_size()
         costs[name] = price(work, target)
     return costs

@@ -53,7 +53,7 @@ def _halves(values):
     return (np.asarray(values) + 1) // 2
 
 
-def _window_sums(layer, per_pixel):
+def window_sums(layer, per_pixel):
     """Sums of a map [in_h, in_w] over the window of every output position."""
     in_h, in_w, _, out_h, out_w, _, kernel_h, kernel_w, stride_h, stride_w, top, left = layer.sizes
     total = np.zeros((out_h, out_w), np.int64)
@@ -111,8 +111,8 @@ def _conv_forward(work, layer, below, kernels, masked):
         _add(work, packed_mask=row * out_c)
     if kernels == "armv6m":
         nonzero = np.count_nonzero(below.reshape(in_h, in_w, in_c), axis=2)
-        counts = _window_sums(layer, nonzero)
-        scanned = _window_sums(layer, np.full((in_h, in_w), in_c))
+        counts = window_sums(layer, nonzero)
+        scanned = window_sums(layer, np.full((in_h, in_w), in_c))
         blocks = -(-out_c // 4)
         _add(work, pairs=_halves(counts).sum() * blocks, calls=positions * blocks,
              scan=scanned.sum(), listed=counts.sum(), pack=row * out_c)  # fmt: skip

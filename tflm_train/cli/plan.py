@@ -55,12 +55,12 @@ def run(args):
 def _costs(args, source):
     import numpy as np
 
-    from tflm_train._firmware.cost import chain_costs, graph_costs
+    from tflm_train._firmware.cost import chain_costs
     from tflm_train._firmware.host_twin import ChainTwin
     from tflm_train.cli import _common
 
     if not hasattr(source, "chain"):
-        return graph_costs(source, args.target), "whatever the data"
+        return _graph_costs(args, source)
     layers = source.chain.layers
     interpreter = None
     if args.data:
@@ -77,6 +77,27 @@ def _costs(args, source):
     twin = ChainTwin(interpreter, source.chain)
     codes = twin.codes(x) if args.data else x
     return chain_costs(source, twin, codes, y, args.target), basis
+
+
+def _graph_costs(args, source):
+    import numpy as np
+
+    from tflm_train import Interpreter, _native
+    from tflm_train._firmware.cost import graph_costs
+    from tflm_train.cli import _common
+
+    if not args.data:
+        return graph_costs(source, args.target), "for inputs without zeros; --data tells yours"
+    interpreter = Interpreter(args.model)
+    data = _common.load_data(args, "train").take(range(args.samples))
+    parts = interpreter.quantize(data.x)
+    engine = _native.Engine(interpreter.to_bytes(), preserve_all=True)
+    every = []
+    for i in range(args.samples):
+        dumped = engine.dump([part[i : i + 1] for part in parts])
+        every.append(graph_costs(source, args.target, dumped))
+    means = {key: float(np.mean([costs[key] for costs in every])) for key in every[0]}
+    return means, f"{args.samples} samples of {args.data}"
 
 
 def _print_memory(out, memory, target):
