@@ -16,7 +16,7 @@ from chains import (
 )
 
 import tflm_train
-from converters.c_source_chain import ChainSource
+from converters.c_source_chain_code import ChainSource
 from converters.c_source_graph import GraphSource
 from converters.flatbuffer import read_model
 from tflm_train._firmware.build import build_image, write_sources

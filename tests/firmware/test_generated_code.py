@@ -13,7 +13,7 @@ from chains import (
     tiny_cnn_s2,
 )
 
-from converters.c_source_chain import ChainSource
+from converters.c_source_chain_code import ChainSource
 from converters.errors import UnsupportedModelError
 from tflm_train._firmware.build import HostModel, write_sources
 

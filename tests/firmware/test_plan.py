@@ -5,7 +5,7 @@ import pytest
 from chains import REPOSITORY, odd_net, random_chain, require_target
 
 import tflm_train
-from converters.c_source_chain import ChainSource
+from converters.c_source_chain_code import ChainSource
 from tflm_train._firmware.build import build_image, write_sources
 from tflm_train._firmware.cost import chain_costs, graph_costs
 from tflm_train._firmware.count import counting_plugin

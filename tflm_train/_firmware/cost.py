@@ -7,7 +7,7 @@ emulators. They are figures of emulators, not of boards: a board adds the misses
 import numpy as np
 
 from converters.c_source_chain import ChainLayer
-from converters.c_source_ops import Op, padding
+from converters.c_source_op import Op, padding
 from tflm_train._firmware.prices import PRICES
 from tflm_train._firmware.targets import find_target
 from tflm_train._firmware.work import chain_work, window_sums

@@ -1,6 +1,6 @@
 """From a `.tflite` file to the generated sources of a target."""
 
-from converters.c_source_chain import ChainSource
+from converters.c_source_chain_code import ChainSource
 from converters.c_source_graph import GraphSource
 from converters.c_source_priot import chain_of_model
 from converters.flatbuffer import load_bytes, read_model

@@ -2,7 +2,7 @@
 
 import math
 
-from converters.c_source_graph import ZoSettings, ZoTensorSettings
+from converters.c_source_zo import ZoSettings, ZoTensorSettings
 from converters.errors import UnsupportedModelError
 from tflm_train.zo import ZoOptions, qscheduler
 from tflm_train.zo._loss import NATS, loss_multiplier
