@@ -50,8 +50,8 @@ firmware: $(BIN)/.installed
 	mkdir -p out/firmware
 	$(BIN)/tflm-train convert examples/models/tiny_cnn_s2.h5 --method priot --calibration digits \
 	  --input-scale 0.00390625 --output out/firmware/tiny_cnn_s2.tflite
-	$(BIN)/python -m tflm_train._firmware.images examples/models/mnist_cnn_int8.tflite \
-	  out/firmware/tiny_cnn_s2.tflite --output out/firmware
+	cd out && $(BIN)/python -m tflm_train._firmware.images \
+	  ../examples/models/mnist_cnn_int8.tflite firmware/tiny_cnn_s2.tflite --output firmware
 
 # Cross compiler, QEMU and rp2040js: from the distribution as root, else what is there is used and
 # the tests skip with the reason. Nothing is written into this folder.
@@ -61,10 +61,13 @@ firmware-tools: $(BIN)/.installed
 	  command -v qemu-system-arm >/dev/null || packages="$$packages qemu-system-arm"; \
 	  command -v npm >/dev/null || packages="$$packages nodejs npm"; \
 	  if [ -n "$$packages" ]; then \
-	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$packages; \
+	    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	      apt-get install -qq -y --no-install-recommends $$packages; } || \
+	      echo "not installed: $$packages; what needs them is skipped"; \
 	  fi; \
 	fi
-	@command -v npm >/dev/null && $(BIN)/python -m tflm_train._firmware.images --tools || true
+	@mkdir -p out
+	@command -v npm >/dev/null && cd out && $(BIN)/python -m tflm_train._firmware.images --tools || true
 
 firmware-test: firmware-tools $(BIN)/.installed-dev
 	mkdir -p out && cd out && $(BIN)/python -m pytest -q -rs --rootdir .. -c ../pyproject.toml \

@@ -149,6 +149,11 @@ def _measure(image, target):
         parts = line.split()
         if len(parts) == 3 and parts[0].startswith("."):
             sizes[parts[0]] = int(parts[1])
+    if sizes.get(".init_array", 0):
+        raise BuildError(
+            f"Expected an image without static constructors, got {sizes['.init_array'] // 4} in "
+            f"{image.name}: nothing would run them"
+        )
     return Image(
         path=image,
         target=target,
