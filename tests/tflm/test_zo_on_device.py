@@ -45,22 +45,25 @@ def models():
     from converters import convert
 
     layers = keras.layers
-    tail = [layers.Dense(12, activation="relu", name="middle"), layers.Dense(6, name="last")]
-    head = [layers.Conv2D(4, 3, strides=2, activation="relu", name="first"), layers.Flatten()]
+
+    def build_model(dense):
+        head = [layers.Conv2D(4, 3, strides=2, activation="relu", name="first"), layers.Flatten()]
+        tail = [layers.Dense(12, activation="relu", name="middle"), layers.Dense(6, name="last")]
+        shape = (64,) if dense else (8, 8, 1)
+        return keras.Sequential([keras.Input(shape), *([] if dense else head), *tail])
+
     made = {}
 
     def get(trainable, *, dense=False, headroom=2):
         key = trainable, dense, headroom
         if key not in made:
-            shape = (64,) if dense else (8, 8, 1)
             keras.utils.set_random_seed(0)
-            model = keras.Sequential([keras.Input(shape), *([] if dense else head), *tail])
-            model = keras.models.clone_model(model)
+            model = build_model(dense)
             rng = np.random.default_rng(0)
             for layer in model.layers:
                 if layer.weights:
                     layer.weights[1].assign(rng.normal(0, 0.2, layer.weights[1].shape))
-            x = rng.random((64, *shape)).astype(np.float32)
+            x = rng.random((64, *model.input_shape[1:])).astype(np.float32)
             made[key] = convert(model, calibration=x, trainable=trainable, weight_headroom=headroom)
         return made[key]
 

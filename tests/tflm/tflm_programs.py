@@ -142,6 +142,8 @@ def _objects(machine, folder, sources, extra):
 
 _FLAGS = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
           "-ffunction-sections", "-fdata-sections")  # fmt: skip
+# The C library wants an end of memory for a heap that nothing uses.
+_NEWLIB = ["--specs=nosys.specs", "--specs=nano.specs", "-Wl,--defsym=end=linker_stack_top"]
 _KERNELS = {}
 
 
@@ -175,7 +177,7 @@ def build(machine, cache, sources, header, *, defines=(), includes=(), stack=163
         command += ["-nostartfiles", "-Wl,--no-warn-rwx-segments",
                     f"-Wl,--defsym=STACK_BYTES={stack}", f"-L{base / 'common'}",
                     f"-T{base / kind.board / kind.script}"]  # fmt: skip
-        command += ["--specs=nosys.specs", "--specs=nano.specs"] if machine.tflm else ["-nostdlib"]
+        command += _NEWLIB if machine.tflm else ["-nostdlib"]
     command += map(str, objects)
     if machine.tflm:
         command.append(str(Path(os.environ["TFLM_LIB"]) / machine.tflm / LIBRARY))
