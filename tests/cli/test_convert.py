@@ -90,7 +90,7 @@ def test_with_no_data_at_all_the_model_is_marked_uncalibrated_and_says_so(folder
         ["--calibration-clip", "60"],
         ["--output", "none/m.tflite"],
         ["--weight-headroom", "0.1"],
-        ["--method", "sgd"],
+        ["--method", "priot", "--mu", "9"],
     ],
 )
 def test_a_refusal_leaves_no_file(folder, monkeypatch, arguments):
@@ -99,6 +99,13 @@ def test_a_refusal_leaves_no_file(folder, monkeypatch, arguments):
     with pytest.raises(TflmTrainError):
         _run(convert_command, "m.h5", *arguments)
     assert sorted(os.listdir(folder)) == before
+
+
+def test_an_unknown_method_is_refused_by_the_parser(folder, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        _run(convert_command, folder / "m.h5", "--method", "sgd")
+    assert stopped.value.code == 2
+    assert "priot" in capsys.readouterr().err
 
 
 def test_label_files_give_one_class_a_line(folder):
