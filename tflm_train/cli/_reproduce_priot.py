@@ -130,13 +130,15 @@ def _model_path(given, arch):
 
     if given:
         return given
-    path = Path(__file__).resolve().parents[2] / "examples" / "models" / f"{arch}.h5"
-    if not path.exists():
-        raise ValueError(
-            f"Expected a pre-trained {arch}, got none at {path}: make it with "
-            f"examples/pretrain_tiny_cnn.py --arch {arch} and give it with --model"
-        )
-    return path
+    # The models lie in the repository, not in the wheel: beside this package, or where we stand.
+    for root in (Path(__file__).resolve().parents[2], Path.cwd()):
+        path = root / "examples" / "models" / f"{arch}.h5"
+        if path.exists():
+            return path
+    raise ValueError(
+        f"Expected a pre-trained {arch} in examples/models, got none: make it with "
+        f"examples/pretrain_tiny_cnn.py --arch {arch} and give it with --model"
+    )
 
 
 def _print(out, table, rows, angles, footprints, args, source):
