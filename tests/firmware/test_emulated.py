@@ -93,7 +93,10 @@ def test_200_zeroth_order_steps_equal_the_host_while_q_grows(build_folder, small
     schedule = dict(q_init=1, q_max=8, patience=1, tau=0)
     options = dict(lr=0.5, momentum=0.9, seed=3, lr_per_q="sqrt")
     zo = zo_settings(interpreter, batch=4, scheduler=schedule, **options)
-    source = GraphSource(read_model(raw), zo=zo, logits=interpreter.logits_spec.index)
+    kernels = find_target(target).kernels
+    source = GraphSource(
+        read_model(raw), zo=zo, logits=interpreter.logits_spec.index, kernels=kernels
+    )
     folder = build_folder / f"zo_{target}"
     write_sources(source.files(), folder)
     image = build_image(folder, target)
