@@ -4,100 +4,29 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <stdexcept>
 #include <string>
-#include <tuple>
 
 #include "micro_ops/host/arrays.h"
 #include "micro_ops/host/priot_net.h"
+#include "micro_ops/host/priot_spec.h"
 
 namespace nb = nanobind;
 
 namespace tflm_train {
 namespace {
 
-using Spec = std::tuple<std::string, std::vector<int32_t>, bool>;
-
-void Need(bool condition, const std::string& message) {
-  if (!condition) throw nb::value_error(message.c_str());
-}
-
-ConvShape ConvFrom(const std::vector<int32_t>& v) {
-  Need(v.size() == 12, "Expected 12 sizes of a convolution, got " + std::to_string(v.size()));
-  return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11]};
-}
-
-PoolShape PoolFrom(const std::vector<int32_t>& v) {
-  Need(v.size() == 11, "Expected 11 sizes of a pool, got " + std::to_string(v.size()));
-  return {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10]};
-}
-
-// Every window must start inside the padded input and touch the input itself.
-void CheckWindows(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad) {
-  const bool ok = in > 0 && out > 0 && kernel > 0 && stride > 0 && pad >= 0 && pad < kernel &&
-                  (out - 1) * static_cast<int64_t>(stride) - pad < in && in < 32768 && kernel < 256;
-  Need(ok, "Expected windows that touch their input, got input " + std::to_string(in) +
-               ", output " + std::to_string(out) + ", kernel " + std::to_string(kernel) +
-               ", stride " + std::to_string(stride) + ", padding " + std::to_string(pad));
-}
-
-PriotLayer MakeLayer(const Spec& spec) {
-  const auto& [kind, sizes, relu] = spec;
-  PriotLayer layer;
-  layer.relu = relu;
-  if (kind == "dense") {
-    Need(sizes.size() == 2 && sizes[0] > 0 && sizes[1] > 0, "Expected inputs and outputs");
-    layer.kind = LayerKind::kDense;
-    layer.dense = {sizes[0], sizes[1]};
-    layer.in_size = layer.row_size = sizes[0];
-    layer.out_size = layer.rows = sizes[1];
-  } else if (kind == "conv" || kind == "depthwise") {
-    const ConvShape s = ConvFrom(sizes);
-    Need(s.in_channels > 0 && s.out_channels > 0, "Expected at least one channel");
-    CheckWindows(s.in_height, s.out_height, s.kernel_height, s.stride_height, s.pad_top);
-    CheckWindows(s.in_width, s.out_width, s.kernel_width, s.stride_width, s.pad_left);
-    layer.conv = s;
-    layer.in_size = s.in_height * s.in_width * s.in_channels;
-    layer.out_size = s.out_height * s.out_width * s.out_channels;
-    if (kind == "conv") {
-      layer.kind = LayerKind::kConv;
-      layer.rows = s.out_channels;
-      layer.row_size = ConvRowSize(s);
-    } else {
-      Need(s.out_channels % s.in_channels == 0, "Expected a whole depth multiplier");
-      layer.kind = LayerKind::kDepthwise;
-      layer.rows = 1;
-      layer.row_size = DepthwiseWeightSize(s);
-    }
-  } else if (kind == "max_pool") {
-    const PoolShape s = PoolFrom(sizes);
-    CheckWindows(s.in_height, s.out_height, s.filter_height, s.stride_height, s.pad_top);
-    CheckWindows(s.in_width, s.out_width, s.filter_width, s.stride_width, s.pad_left);
-    Need(s.channels > 0 && s.filter_height * s.filter_width <= 256,
-         "Expected pool windows of at most 256 positions");
-    Need(!relu, "Expected the ReLU on the layer before the pool");
-    layer.kind = LayerKind::kMaxPool;
-    layer.pool = s;
-    layer.in_size = s.in_height * s.in_width * s.channels;
-    layer.out_size = s.out_height * s.out_width * s.channels;
-  } else {
-    Need(false, "Expected a layer kind conv, depthwise, dense or max_pool, got " + kind);
-  }
-  return layer;
-}
-
 PriotLayer& LayerAt(PriotNet& net, size_t index) {
-  Need(index < net.layers().size(), "Expected a layer below " +
-                                        std::to_string(net.layers().size()) + ", got " +
-                                        std::to_string(index));
+  PriotNeed(index < net.layers().size(), "Expected a layer below " +
+                                             std::to_string(net.layers().size()) + ", got " +
+                                             std::to_string(index));
   return net.layers()[index];
 }
 
 PriotLayer& WeightsAt(PriotNet& net, size_t index, size_t size) {
   PriotLayer& layer = LayerAt(net, index);
-  Need(layer.has_weights() && size == static_cast<size_t>(layer.weight_size()),
-       "Expected " + std::to_string(layer.weight_size()) + " edges for layer " +
-           std::to_string(index) + ", got " + std::to_string(size));
+  PriotNeed(layer.has_weights() && size == static_cast<size_t>(layer.weight_size()),
+            "Expected " + std::to_string(layer.weight_size()) + " edges for layer " +
+                std::to_string(index) + ", got " + std::to_string(size));
   return layer;
 }
 
@@ -110,16 +39,16 @@ Out<T> CopyOut(const T* from, size_t size) {
 }
 
 void CheckSamples(const PriotNet& net, const In<int8_t>& x, const In<int32_t>* y) {
-  Need(x.ndim() >= 1 && x.size() == x.shape(0) * net.input_size(),
-       "Expected samples of " + std::to_string(net.input_size()) + " values, got " +
-           std::to_string(x.size()) + " values in all");
+  PriotNeed(x.ndim() >= 1 && x.size() == x.shape(0) * net.input_size(),
+            "Expected samples of " + std::to_string(net.input_size()) + " values, got " +
+                std::to_string(x.size()) + " values in all");
   if (y == nullptr) return;
-  Need(y->size() == x.shape(0),
-       "Expected " + std::to_string(x.shape(0)) + " labels, got " + std::to_string(y->size()));
+  PriotNeed(y->size() == x.shape(0),
+            "Expected " + std::to_string(x.shape(0)) + " labels, got " + std::to_string(y->size()));
   for (size_t i = 0; i < y->size(); ++i) {
-    Need(y->data()[i] >= 0 && y->data()[i] < net.classes(),
-         "Expected labels below " + std::to_string(net.classes()) + ", got " +
-             std::to_string(y->data()[i]) + " at sample " + std::to_string(i));
+    PriotNeed(y->data()[i] >= 0 && y->data()[i] < net.classes(),
+              "Expected labels below " + std::to_string(net.classes()) + ", got " +
+                  std::to_string(y->data()[i]) + " at sample " + std::to_string(i));
   }
 }
 
@@ -161,8 +90,8 @@ nb::dict Statistics(PriotNet& net, size_t index) {
 }
 
 Rounding RoundingFrom(int32_t value) {
-  Need(value >= 0 && value < kRoundingModes,
-       "Expected a rounding mode of 0 to 4, got " + std::to_string(value));
+  PriotNeed(value >= 0 && value < kRoundingModes,
+            "Expected a rounding mode of 0 to 4, got " + std::to_string(value));
   return static_cast<Rounding>(value);
 }
 
@@ -197,7 +126,7 @@ void Configure(PriotNet& net, const nb::dict& options) {
     else if (name == "seed")
       s.seed = nb::cast<uint32_t>(value);
     else
-      Need(false, "Expected a known setting, got " + name);
+      PriotNeed(false, "Expected a known setting, got " + name);
   }
 }
 
@@ -205,8 +134,8 @@ void SetShifts(PriotNet& net, size_t index, int32_t weight_exponent, int32_t for
                int32_t backward, int32_t update) {
   PriotLayer& layer = LayerAt(net, index);
   for (int32_t shift : {forward, backward, update}) {
-    Need(shift >= 0 && shift <= kMaxShift,
-         "Expected shifts of 0 to 31, got " + std::to_string(shift));
+    PriotNeed(shift >= 0 && shift <= kMaxShift,
+              "Expected shifts of 0 to 31, got " + std::to_string(shift));
   }
   layer.weight_exponent = weight_exponent;
   layer.forward_shift = forward;
@@ -217,7 +146,7 @@ void SetShifts(PriotNet& net, size_t index, int32_t weight_exponent, int32_t for
 void SetWeights(PriotNet& net, size_t index, In<int8_t> weights) {
   PriotLayer& layer = WeightsAt(net, index, weights.size());
   for (size_t i = 0; i < weights.size(); ++i) {
-    Need(weights.data()[i] >= -127, "Expected weights of -127 to 127, got -128");
+    PriotNeed(weights.data()[i] >= -127, "Expected weights of -127 to 127, got -128");
   }
   std::memcpy(layer.weights.data(), weights.data(), weights.size());
   net.Refresh(&layer);
@@ -226,10 +155,10 @@ void SetWeights(PriotNet& net, size_t index, In<int8_t> weights) {
 void SetScores(PriotNet& net, size_t index, In<int8_t> scores, In<uint8_t> scored,
                int32_t threshold) {
   PriotLayer& layer = WeightsAt(net, index, scores.size());
-  Need(scored.size() == 0 || scored.size() == scores.size(),
-       "Expected one scored flag per edge, or none, got " + std::to_string(scored.size()));
-  Need(threshold >= -128 && threshold <= 127,
-       "Expected a threshold of -128 to 127, got " + std::to_string(threshold));
+  PriotNeed(scored.size() == 0 || scored.size() == scores.size(),
+            "Expected one scored flag per edge, or none, got " + std::to_string(scored.size()));
+  PriotNeed(threshold >= -128 && threshold <= 127,
+            "Expected a threshold of -128 to 127, got " + std::to_string(threshold));
   const size_t size = scores.size();
   layer.has_scores = true;
   layer.threshold = threshold;
@@ -256,9 +185,9 @@ void BindPriot(nb::module_& m) {
   nb::class_<PriotNet>(m, "PriotNet")
       .def(
           "__init__",
-          [](PriotNet* self, const std::vector<Spec>& specs, bool portable) {
+          [](PriotNet* self, const std::vector<PriotSpec>& specs, bool portable) {
             std::vector<PriotLayer> layers;
-            for (const Spec& spec : specs) layers.push_back(MakeLayer(spec));
+            for (const PriotSpec& spec : specs) layers.push_back(MakePriotLayer(spec));
             new (self) PriotNet(std::move(layers), portable);
           },
           nb::arg("layers"), nb::arg("portable") = false)
@@ -271,9 +200,9 @@ void BindPriot(nb::module_& m) {
              PriotLayer& layer = LayerAt(net, i);
              const int32_t channels =
                  layer.kind == LayerKind::kDense ? layer.dense.outputs : layer.conv.out_channels;
-             Need(layer.has_weights() && bias.size() == static_cast<size_t>(channels),
-                  "Expected " + std::to_string(channels) + " biases, got " +
-                      std::to_string(bias.size()));
+             PriotNeed(layer.has_weights() && bias.size() == static_cast<size_t>(channels),
+                       "Expected " + std::to_string(channels) + " biases, got " +
+                           std::to_string(bias.size()));
              layer.bias.assign(bias.data(), bias.data() + bias.size());
              layer.bias.resize(bias.size() + kSlack, 0);
            })
@@ -313,7 +242,7 @@ void BindPriot(nb::module_& m) {
            })
       .def("histogram",
            [](PriotNet& net, size_t i, int kind) {
-             Need(kind >= 0 && kind < kShiftKinds, "Expected a shift kind of 0 to 2");
+             PriotNeed(kind >= 0 && kind < kShiftKinds, "Expected a shift kind of 0 to 2");
              return CopyOut(LayerAt(net, i).histogram[kind].data(), 33);
            })
       .def("statistics", Statistics)
@@ -344,10 +273,10 @@ void BindPriot(nb::module_& m) {
           "train",
           [](PriotNet& net, In<int8_t> x, In<int32_t> y, In<int32_t> order, int32_t batch) {
             CheckSamples(net, x, &y);
-            Need(batch >= 1, "Expected a batch of 1 or more, got " + std::to_string(batch));
+            PriotNeed(batch >= 1, "Expected a batch of 1 or more, got " + std::to_string(batch));
             for (size_t i = 0; i < order.size(); ++i) {
-              Need(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < y.size(),
-                   "Expected sample numbers below " + std::to_string(y.size()));
+              PriotNeed(order.data()[i] >= 0 && static_cast<size_t>(order.data()[i]) < y.size(),
+                        "Expected sample numbers below " + std::to_string(y.size()));
             }
             EpochResult result;
             {

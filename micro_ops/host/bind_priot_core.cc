@@ -9,15 +9,12 @@
 #include "micro_ops/core/niti_loss.h"
 #include "micro_ops/core/priot_layers.h"
 #include "micro_ops/host/arrays.h"
+#include "micro_ops/host/priot_spec.h"
 
 namespace nb = nanobind;
 
 namespace tflm_train {
 namespace {
-
-void Need(bool condition, const std::string& message) {
-  if (!condition) throw nb::value_error(message.c_str());
-}
 
 struct Layer {
   std::string kind;
@@ -27,14 +24,14 @@ struct Layer {
 
   Layer(const std::string& k, const std::vector<int32_t>& v) : kind(k) {
     if (kind == "dense") {
-      Need(v.size() == 2, "Expected inputs and outputs");
+      PriotNeed(v.size() == 2, "Expected inputs and outputs");
       dense = {v[0], v[1]};
       in_size = row_size = v[0];
       out_size = rows = v[1];
       return;
     }
-    Need((kind == "conv" || kind == "depthwise") && v.size() == 12,
-         "Expected conv or depthwise with 12 sizes, or dense with 2");
+    PriotNeed((kind == "conv" || kind == "depthwise") && v.size() == 12,
+              "Expected conv or depthwise with 12 sizes, or dense with 2");
     conv = {v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11]};
     in_size = v[0] * v[1] * v[2];
     out_size = v[3] * v[4] * v[5];
@@ -52,40 +49,40 @@ struct Scores {
          const In<uint16_t>& places, int32_t threshold)
       : values(scores.data(), scores.data() + scores.size()) {
     const size_t size = static_cast<size_t>(layer.rows) * layer.row_size;
-    Need(storage >= 0 && storage <= 2, "Expected a storage of 0 to 2");
+    PriotNeed(storage >= 0 && storage <= 2, "Expected a storage of 0 to 2");
     view.storage = static_cast<ScoreStorage>(storage);
     view.scores = values.data();
     view.threshold = threshold;
     size_t count = size;
     if (storage == 1) {
-      Need(scored.size() == (size + 7) / 8, "Expected one bit per edge");
+      PriotNeed(scored.size() == (size + 7) / 8, "Expected one bit per edge");
       view.scored = scored.data();
       count = 0;
       for (size_t i = 0; i < size; ++i) count += (scored.data()[i / 8] >> (i % 8)) & 1;
     } else if (storage == 2) {
-      Need(places.size() >= static_cast<size_t>(layer.rows), "Expected a count per row");
+      PriotNeed(places.size() >= static_cast<size_t>(layer.rows), "Expected a count per row");
       view.row_counts = places.data();
       view.indices = places.data() + layer.rows;
       count = 0;
       for (int32_t r = 0; r < layer.rows; ++r) count += places.data()[r];
-      Need(places.size() == layer.rows + count, "Expected as many places as the rows count");
+      PriotNeed(places.size() == layer.rows + count, "Expected as many places as the rows count");
       for (size_t i = layer.rows; i < places.size(); ++i) {
-        Need(places.data()[i] < layer.row_size, "Expected places inside a row");
+        PriotNeed(places.data()[i] < layer.row_size, "Expected places inside a row");
       }
     }
-    Need(values.size() == count,
-         "Expected " + std::to_string(count) + " scores, got " + std::to_string(values.size()));
+    PriotNeed(values.size() == count, "Expected " + std::to_string(count) + " scores, got " +
+                                          std::to_string(values.size()));
   }
 };
 
 Rounding Mode(int32_t rounding) {
-  Need(rounding >= 0 && rounding < kRoundingModes, "Expected a rounding mode of 0 to 4");
+  PriotNeed(rounding >= 0 && rounding < kRoundingModes, "Expected a rounding mode of 0 to 4");
   return static_cast<Rounding>(rounding);
 }
 
 void NeedSize(const char* what, size_t expected, size_t got) {
-  Need(expected == got, std::string("Expected ") + std::to_string(expected) + " " + what +
-                            ", got " + std::to_string(got));
+  PriotNeed(expected == got, std::string("Expected ") + std::to_string(expected) + " " + what +
+                                 ", got " + std::to_string(got));
 }
 
 Out<int8_t> Forward(const std::string& kind, const std::vector<int32_t>& sizes, In<int8_t> x,
@@ -95,7 +92,7 @@ Out<int8_t> Forward(const std::string& kind, const std::vector<int32_t>& sizes, 
   const Layer layer(kind, sizes);
   NeedSize("inputs", layer.in_size, x.size());
   NeedSize("weights", static_cast<size_t>(layer.rows) * layer.row_size, weights.size());
-  Need(shift >= 0 && shift <= kMaxShift, "Expected a shift of 0 to 31");
+  PriotNeed(shift >= 0 && shift <= kMaxShift, "Expected a shift of 0 to 31");
   const Requantize params = {shift, Mode(rounding), low, 127, key};
   const int32_t* b = bias.size() == 0 ? nullptr : bias.data();
   int8_t* out;
@@ -127,7 +124,7 @@ Out<int8_t> Backward(const std::string& kind, const std::vector<int32_t>& sizes,
   const Layer layer(kind, sizes);
   NeedSize("errors", layer.out_size, error.size());
   NeedSize("weights", static_cast<size_t>(layer.rows) * layer.row_size, weights.size());
-  Need(shift >= 0 && shift <= kMaxShift, "Expected a shift of 0 to 31");
+  PriotNeed(shift >= 0 && shift <= kMaxShift, "Expected a shift of 0 to 31");
   const Requantize params = {shift, Mode(rounding), -127, 127, key};
   int8_t* out;
   Out<int8_t> result = NewArray<int8_t>({static_cast<size_t>(layer.in_size)}, &out);
@@ -162,7 +159,7 @@ nb::tuple Update(const std::string& kind, const std::vector<int32_t>& sizes, In<
   NeedSize("inputs", layer.in_size, x.size());
   NeedSize("errors", layer.out_size, error.size());
   NeedSize("weights", static_cast<size_t>(layer.rows) * layer.row_size, weights.size());
-  Need(shift >= 0 && shift <= kMaxShift, "Expected a shift of 0 to 31");
+  PriotNeed(shift >= 0 && shift <= kMaxShift, "Expected a shift of 0 to 31");
   const UpdateParams params = {shift, Mode(rounding), key};
   std::vector<int32_t> row(layer.row_size);
   ScoreCounts counts{};
@@ -212,7 +209,7 @@ uint32_t GradientMax(const std::string& kind, const std::vector<int32_t>& sizes,
 
 void BindPriotCore(nb::module_& m) {
   m.def("priot_round_shift", [](In<int32_t> values, int32_t shift, int32_t mode, uint32_t key) {
-    Need(shift >= 0 && shift <= kMaxShift, "Expected a shift of 0 to 31");
+    PriotNeed(shift >= 0 && shift <= kMaxShift, "Expected a shift of 0 to 31");
     int32_t* out;
     Out<int32_t> result = NewArray<int32_t>({values.size()}, &out);
     for (size_t i = 0; i < values.size(); ++i) {
@@ -225,7 +222,7 @@ void BindPriotCore(nb::module_& m) {
   m.def("priot_bit_length", &BitLength);
   m.def("priot_cross_entropy_error", [](In<int8_t> logits, int32_t exponent, int32_t label) {
     const int32_t classes = static_cast<int32_t>(logits.size());
-    Need(classes > 0 && label >= 0 && label < classes, "Expected a label of these logits");
+    PriotNeed(classes > 0 && label >= 0 && label < classes, "Expected a label of these logits");
     std::vector<int32_t> scratch(classes);
     int8_t* out;
     Out<int8_t> result = NewArray<int8_t>({logits.size()}, &out);

@@ -4,16 +4,16 @@ import dataclasses
 
 import numpy as np
 
-from converters.errors import DataError, TrainingError, UnsupportedModelError
+from converters.errors import DataError, UnsupportedModelError
 from converters.flatbuffer import load_bytes
 from converters.priot_net import ROUNDINGS
 from converters.priot_read import read_net
-from converters.priot_scores import check_scores, initialise
 from converters.priot_write import write_net
 from tflm_train import _native
 from tflm_train._method import Trainer
 from tflm_train.priot._collapse import CollapseDetector
 from tflm_train.priot._options import PriotOptions, mu_at
+from tflm_train.priot._setup import initialise_scores, merge_options
 
 _NEEDS = {"priot": ("priot",), "priot-s": ("priot-s",), "niti": ("niti",), "edge-popup": ("priot",)}
 
@@ -54,8 +54,8 @@ class PriotTrainer(Trainer):
                 f"Expected a model converted with --method {_NEEDS[self.method][0]} to train with "
                 f"{self.method}, got one for {self.net.method}: convert the Keras model again"
             )
-        self._merge_options()
-        self._initialise_scores()
+        self._mu, self._schedule = merge_options(self.net, self.options)
+        initialise_scores(self.net, self.options)
         self._core = _native.PriotNet([layer.spec() for layer in self.net.layers], portable)
         self._weighted = [(i, la) for i, la in enumerate(self.net.layers) if la.has_weights]
         self.epoch = 0
@@ -215,49 +215,6 @@ class PriotTrainer(Trainer):
         return write_net(self.net, info=self._info)
 
     # Set-up --------------------------------------------------------------------------------------
-
-    def _merge_options(self):
-        found, given = self.net.options, self.options
-        self._mu = found.get("mu", 2) if given.mu is None else given.mu
-        self._schedule = given.mu_schedule or found.get("mu_schedule", "decayed")
-        names = ("rounding_forward", "rounding_backward", "rounding_update")
-        chosen = (given.rounding, given.rounding, given.rounding_update)
-        for name, value in zip(names, chosen, strict=True):
-            if value is not None:
-                found[name] = value
-        if given.masked_backward is not None:
-            found["masked_backward"] = given.masked_backward
-        if given.dynamic and any(layer.bias is not None for layer in self.net.weighted()):
-            raise TrainingError(
-                "Expected a net without biases for dynamic shifts, got one with: an int32 bias "
-                "belongs to one scale; train with static shifts"
-            )
-
-    def _initialise_scores(self):
-        given, sparse = self.options, self.net.method == "priot-s"
-        layers = self.net.weighted()
-        if layers[0].scores is None:
-            return
-        if given.threshold is not None:
-            for layer in layers:
-                layer.threshold = given.threshold
-        if given.init is None:
-            return
-        selection = given.selection or self.net.options.get("selection", "weight")
-        unscored = given.unscored
-        if unscored is None:
-            unscored = self.net.options.get("unscored", 0.9)
-        check_scores(selection, unscored if sparse else 0.0, given.init, layers[0].threshold)
-        initialise(
-            layers,
-            sparse=sparse,
-            selection=selection,
-            unscored=unscored,
-            init=given.init,
-            threshold=layers[0].threshold,
-            seed=given.seed,
-        )
-        self.net.options |= {"init": list(given.init), "seed": given.seed}
 
     def _configure(self):
         found, given = self.net.options, self.options
