@@ -10,7 +10,7 @@ from tflm_train import Interpreter
 from tflm_train.zo import ZoTrainer, qscheduler
 
 BOARDS = ["rp2040", "cortex-m55"]
-REAL_BOARDS = ["tflm-rp2040", "tflm-m55-reference"]
+REAL_BOARDS = ["tflm-rp2040", "tflm-m55-reference", "tflm-m55-cmsis-nn-size"]
 BATCH, SAMPLES = 4, 12
 OK, NO_ENTRY, MEMORY, STALE, HEADROOM, OPTIONS = 0, 1, 3, 5, 6, 8
 

@@ -1,7 +1,7 @@
 """Builds and runs the C++ test programs: stand-in or real TFLM, this machine or emulated boards.
 
 Real TFLM takes part when TFLM_ROOT names its source tree and TFLM_LIB a folder of libraries, one
-sub-folder each: `host`, `m0`, `m55ref`, `m55cmsis`, holding `libtensorflow-microlite.a`.
+sub-folder each: `host`, `m0`, `m55ref`, `m55cmsis`, `m55size`, holding `libtensorflow-microlite.a`.
 TFLM_INCLUDES lists further include folders (flatbuffers, gemmlowp, ruy), separated by colons.
 """
 
@@ -62,6 +62,7 @@ MACHINES = {
         Machine("tflm-rp2040", "rp2040", "m0"),
         Machine("tflm-m55-reference", "cortex-m55", "m55ref"),
         Machine("tflm-m55-cmsis-nn", "cortex-m55", "m55cmsis"),
+        Machine("tflm-m55-cmsis-nn-size", "cortex-m55", "m55size"),
     )
 }  # fmt: skip
 
