@@ -68,8 +68,8 @@ void LaneConv2DInt8(const ConvParams& p, const int8_t* input, const int8_t* filt
       LaneSums(list, count, 0, sums, words / 2, lanes);
       for (int32_t c = 0; c < p.output_depth; ++c) {
         *output++ =
-            Requantize(sums[c], p.multiplier[c * p.channel_step], p.shift[c * p.channel_step],
-                       p.output_offset, p.activation_min, p.activation_max);
+            RequantizeSum(sums[c], p.multiplier[c * p.channel_step], p.shift[c * p.channel_step],
+                          p.output_offset, p.activation_min, p.activation_max);
       }
     }
   }

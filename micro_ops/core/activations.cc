@@ -6,8 +6,8 @@ namespace tflm_train {
 
 void RequantizeInt8(const RequantizeParams& p, int32_t size, const int8_t* input, int8_t* output) {
   for (int32_t i = 0; i < size; ++i) {
-    output[i] = Requantize(input[i] - p.input_zero_point, p.multiplier, p.shift,
-                           p.output_zero_point, p.activation_min, p.activation_max);
+    output[i] = RequantizeSum(input[i] - p.input_zero_point, p.multiplier, p.shift,
+                              p.output_zero_point, p.activation_min, p.activation_max);
   }
 }
 

@@ -44,8 +44,9 @@ void Conv2DInt8(const ConvParams& p, const int8_t* input, const int8_t* filter, 
         int32_t acc = Accumulate(p, input, filter + c * filter_size, rows, columns,
                                  c / per_group * p.filter_depth);
         if (bias != nullptr) acc = WrapAdd(acc, bias[c]);
-        *output++ = Requantize(acc, p.multiplier[c * p.channel_step], p.shift[c * p.channel_step],
-                               p.output_offset, p.activation_min, p.activation_max);
+        *output++ =
+            RequantizeSum(acc, p.multiplier[c * p.channel_step], p.shift[c * p.channel_step],
+                          p.output_offset, p.activation_min, p.activation_max);
       }
     }
   }

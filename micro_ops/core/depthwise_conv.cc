@@ -25,9 +25,9 @@ void DepthwiseConv2DInt8(const ConvParams& p, const int8_t* input, const int8_t*
                 filter[(fy * p.filter_width + fx) * p.output_depth + c]);
           }
         }
-        *output++ = Requantize(static_cast<int32_t>(acc), p.multiplier[c * p.channel_step],
-                               p.shift[c * p.channel_step], p.output_offset, p.activation_min,
-                               p.activation_max);
+        *output++ = RequantizeSum(static_cast<int32_t>(acc), p.multiplier[c * p.channel_step],
+                                  p.shift[c * p.channel_step], p.output_offset, p.activation_min,
+                                  p.activation_max);
       }
     }
   }

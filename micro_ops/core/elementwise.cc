@@ -72,16 +72,16 @@ void AddInt8(const AddParams& p, const BroadcastShape& shape, const int8_t* inpu
     const int32_t scaled2 =
         MultiplyByQuantizedMultiplier(WrapMul(b + p.input2_offset, int32_t{1} << kAddLeftShift),
                                       p.input2_multiplier, p.input2_shift);
-    return Requantize(WrapAdd(scaled1, scaled2), p.output_multiplier, p.output_shift,
-                      p.output_offset, p.activation_min, p.activation_max);
+    return RequantizeSum(WrapAdd(scaled1, scaled2), p.output_multiplier, p.output_shift,
+                         p.output_offset, p.activation_min, p.activation_max);
   });
 }
 
 void MulInt8(const MulParams& p, const BroadcastShape& shape, const int8_t* input1,
              const int8_t* input2, int8_t* output) {
   Broadcast(shape, input1, input2, output, [&p](int8_t a, int8_t b) {
-    return Requantize((a + p.input1_offset) * (b + p.input2_offset), p.multiplier, p.shift,
-                      p.output_offset, p.activation_min, p.activation_max);
+    return RequantizeSum((a + p.input1_offset) * (b + p.input2_offset), p.multiplier, p.shift,
+                         p.output_offset, p.activation_min, p.activation_max);
   });
 }
 

@@ -51,8 +51,8 @@ inline int32_t MultiplyByQuantizedMultiplier(int32_t x, int32_t multiplier, int3
 }
 
 // Requantises an accumulator to an int8 output.
-inline int8_t Requantize(int32_t acc, int32_t multiplier, int32_t shift, int32_t offset,
-                         int32_t low, int32_t high) {
+inline int8_t RequantizeSum(int32_t acc, int32_t multiplier, int32_t shift, int32_t offset,
+                            int32_t low, int32_t high) {
   return static_cast<int8_t>(
       Clamp(WrapAdd(MultiplyByQuantizedMultiplier(acc, multiplier, shift), offset), low, high));
 }

@@ -12,8 +12,8 @@ void FullyConnectedInt8(const FullyConnectedParams& p, int32_t rows, const int8_
     for (int32_t c = 0; c < p.output_depth; ++c, w += p.input_depth) {
       int32_t acc = DotInt8(input, w, p.input_offset, p.input_depth);
       if (bias != nullptr) acc = WrapAdd(acc, bias[c]);
-      *output++ = Requantize(acc, p.multiplier[c * p.channel_step], p.shift[c * p.channel_step],
-                             p.output_offset, p.activation_min, p.activation_max);
+      *output++ = RequantizeSum(acc, p.multiplier[c * p.channel_step], p.shift[c * p.channel_step],
+                                p.output_offset, p.activation_min, p.activation_max);
     }
   }
 }

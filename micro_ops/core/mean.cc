@@ -66,8 +66,8 @@ void MeanInt8(const MeanParams& p, const int8_t* input, int8_t* output) {
     Walk reduced(p.reduced_rank, p.reduced_size, p.reduced_step);
     do sum += first[reduced.offset()];
     while (reduced.Next());
-    *output++ = Requantize(sum - p.input_zero_point * count, p.multiplier, p.shift,
-                           p.output_zero_point, INT8_MIN, INT8_MAX);
+    *output++ = RequantizeSum(sum - p.input_zero_point * count, p.multiplier, p.shift,
+                              p.output_zero_point, INT8_MIN, INT8_MAX);
   } while (kept.Next());
 }
 

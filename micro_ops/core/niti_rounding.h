@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "micro_ops/core/counter_rng.h"
+#include "micro_ops/core/fixed_point.h"
 
 namespace tflm_train {
 
@@ -81,10 +82,6 @@ inline int32_t RoundShift(int32_t value, int32_t shift, Rounding mode, uint32_t 
     }
   }
   return value;
-}
-
-inline int32_t Clamp(int32_t value, int32_t low, int32_t high) {
-  return value < low ? low : (value > high ? high : value);
 }
 
 // Number of bits of a magnitude: 0 -> 0, 1 -> 1, 127 -> 7, 128 -> 8.

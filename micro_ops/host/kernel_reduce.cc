@@ -182,8 +182,8 @@ class MeanKernel : public Kernel {
   void RunChannels(const int8_t* in, int32_t* sums, int8_t* out) const {
     simd_->sum_rows(in, positions_, channels_, channels_, sums);
     for (int32_t c = 0; c < channels_; ++c) {
-      out[c] = Requantize(sums[c] - params_.input_zero_point * positions_, params_.multiplier,
-                          params_.shift, params_.output_zero_point, -128, 127);
+      out[c] = RequantizeSum(sums[c] - params_.input_zero_point * positions_, params_.multiplier,
+                             params_.shift, params_.output_zero_point, -128, 127);
     }
   }
 
