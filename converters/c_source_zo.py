@@ -85,6 +85,9 @@ def zo_state(source):
     rates = "".join(f"    {{{q}, {lr}u, {raw}u}},\n" for q, lr, raw in zo.rates)
     levels = ", ".join(str(q) for q, _, _ in zo.rates)
     estimators = ("kOneSided", "kLeaveOneOut", "kTwoSided")
+    most = max(q for q, _, _ in zo.rates)
+    leave_one_out = f"int64_t losses[{most}];\n" if zo.estimator == 1 else ""
+    source.result_bytes = 24 + 4 * most + (8 * most if leave_one_out else 0)
     return (
         "// All that training changes.\nstruct State {\n  uint32_t magic;\n"
         "  uint32_t reserved;\n  ZoState zo;\n  QSchedulerState scheduler;\n"
@@ -93,12 +96,15 @@ def zo_state(source):
         f"const ZoTensor kTensors[] = {{\n{''.join(tensors)}}};\n"
         f"const ZoRate kRates[] = {{\n{rates}}};\n"
         f"const int32_t kLevels[] = {{{levels}}};\n"
-        f"const ZoConfig kConfig = {{kTensors, {len(zo.tensors)}, kRates, {len(zo.rates)}, "
+        f"{leave_one_out}const ZoConfig kConfig = {{kTensors, {len(zo.tensors)}, kRates, "
+        f"{len(zo.rates)}, "
         f"{zo.seed}u, {zo.mu}, ZoEstimator::{estimators[zo.estimator]},\n    "
-        f"{str(zo.rms).lower()}, {zo.beta_q8}, {zo.total_steps}}};\n"
+        f"{str(zo.rms).lower()}, {zo.beta_q8}, {zo.total_steps}, "
+        f"{'losses' if leave_one_out else 'nullptr'}}};\n"
         f"const QSchedulerConfig kSchedule = {{kLevels, {len(zo.rates)}, {zo.patience}, "
         f"{zo.tau}, {str(zo.maximize).lower()}}};\n"
-        "ZoResult result;\nconst int8_t* last_logits;\n\n"
+        f"int32_t coefficients[{most}];\nZoResult result = {{0, coefficients, 0}};\n"
+        "const int8_t* last_logits;\n\n"
     )
 
 
@@ -149,7 +155,7 @@ int model_train_batch(const int8_t* const* inputs, const int32_t* labels, int32_
     if (labels[i] < 0 || labels[i] >= {classes}) return -1;
 {gather}  }}
   ZoBatch batch = {{RunSample, const_cast<int8_t**>(const_cast<const int8_t**>(inputs)), count,
-                   {classes}, labels, nullptr, {source.zo.loss_multiplier}}};
+                   {classes}, labels, nullptr, nullptr, {source.zo.loss_multiplier}}};
   const int32_t q = QSchedulerQ(kSchedule, state.scheduler);
   return ZoStep(kConfig, batch, q, &state.zo, &result) ? 1 : -1;
 }}

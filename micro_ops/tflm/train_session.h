@@ -32,12 +32,28 @@ inline size_t ArenaNeed(const tflite::Model* model, const tflite::MicroOpResolve
   return 16 * most;
 }
 
+// False, with a line for each, when `resolver` lacks custom operators of the model. TFLM itself
+// says only that a custom operator is missing, not which.
+inline bool OpsRegistered(const tflite::Model* model, const tflite::MicroOpResolver& resolver) {
+  bool all = true;
+  for (uint32_t i = 0; i < model->operator_codes()->size(); ++i) {
+    const auto* name = model->operator_codes()->Get(i)->custom_code();
+    if (name == nullptr || resolver.FindOp(name->c_str()) != nullptr) continue;
+    MicroPrintf("%s: not registered: call tflm_train::RegisterTrainOps(resolver)", name->c_str());
+    all = false;
+  }
+  return all;
+}
+
 // Right after construction of the interpreter: allocates and checks that it is a training graph.
-inline TfLiteStatus AllocateTraining(tflite::MicroInterpreter* interpreter, size_t arena_bytes) {
+inline TfLiteStatus AllocateTraining(tflite::MicroInterpreter* interpreter,
+                                     const tflite::Model* model,
+                                     const tflite::MicroOpResolver& resolver, size_t arena_bytes) {
+  if (!OpsRegistered(model, resolver)) return kTfLiteError;
   if (interpreter->AllocateTensors() != kTfLiteOk) {
     MicroPrintf(
-        "tflm_train: AllocateTensors failed with an arena of %d bytes; if memory is "
-        "missing, enlarge it and read the need from arena_used_bytes()",
+        "tflm_train: AllocateTensors failed with an arena of %d bytes; if TFLM missed memory or "
+        "had too many buffers, that is too small: ArenaNeed() finds how much it takes",
         static_cast<int>(arena_bytes));
     return kTfLiteError;
   }

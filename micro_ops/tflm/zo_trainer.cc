@@ -19,9 +19,21 @@ ZoTrainer::ZoTrainer(const tflite::Model* model, const tflite::MicroOpResolver& 
                      uint8_t* arena, size_t arena_bytes, const ZoTrainerOptions& options)
     : model_(model, resolver, arena, arena_bytes), options_(options) {}
 
+size_t ZoTrainer::MostDirections() const {
+  int32_t most = options_.q;
+  for (int32_t i = 0; options_.scheduler != nullptr && i < options_.scheduler->level_count; ++i) {
+    const int32_t q = options_.scheduler->levels[i];
+    if (i == 0 || q > most) most = q;
+  }
+  return static_cast<size_t>(most);
+}
+
 size_t ZoTrainer::MemoryBytes() const {
   size_t bytes = model_.WeightBytes();
-  for (int32_t i = 0; bytes > 0 && i < model_.list().count; ++i) {
+  if (bytes == 0 || !GoodOptions()) return 0;
+  bytes += Align(4 * MostDirections());
+  if (options_.estimator == ZoEstimator::kLeaveOneOut) bytes += Align(8 * MostDirections());
+  for (int32_t i = 0; i < model_.list().count; ++i) {
     const size_t size = model_.list().tensors[i].size;
     if (options_.beta_q8 > 0) bytes += Align(4 * size);
     if (options_.int16_shadow) bytes += Align(2 * size);
@@ -69,6 +81,13 @@ TrainStatus ZoTrainer::Begin(uint8_t* memory, size_t bytes) {
   const TrainStatus status = model_.Begin(memory, bytes, options_.stale);
   if (status != TrainStatus::kOk) return status;
   memory += model_.WeightBytes();
+  coefficients_ = reinterpret_cast<int32_t*>(memory);
+  memory += Align(4 * MostDirections());
+  int64_t* losses = nullptr;
+  if (options_.estimator == ZoEstimator::kLeaveOneOut) {
+    losses = reinterpret_cast<int64_t*>(memory);
+    memory += Align(8 * MostDirections());
+  }
   const TrainableList& list = model_.list();
   for (int32_t i = 0; i < list.count; ++i) {
     const TrainableTensor& from = list.tensors[i];
@@ -96,7 +115,8 @@ TrainStatus ZoTrainer::Begin(uint8_t* memory, size_t bytes) {
                                           : ZoRate{q, options_.lr_q16, options_.multiplier};
   }
   config_ = {tensors_,    list.count,         rates_,       levels,           options_.seed,
-             options_.mu, options_.estimator, options_.rms, options_.beta_q8, options_.total_steps};
+             options_.mu, options_.estimator, options_.rms, options_.beta_q8, options_.total_steps,
+             losses};
   const double scale = static_cast<double>(list.logits_scale) * kLog2E * 65536.0;
   if (scale + 0.5 >= static_cast<double>(kZoMaxLossMult) || list.classes > kZoMaxClasses) {
     return TrainStatus::kUnsupported;
@@ -111,8 +131,15 @@ const int8_t* ZoTrainer::RunSample(void* context, int32_t i) {
   auto* self = static_cast<ZoTrainer*>(context);
   // Every pass over the batch begins with sample 0 and weights that have just been changed.
   if (i == 0) self->model_.WeightsChanged();
+  const int32_t label = LabelOf(context, i);
+  if (label < 0 || label >= self->model_.list().classes) return nullptr;
   const int8_t* x = self->samples_->input(self->samples_->context, i);
   return x == nullptr ? nullptr : self->model_.Run(x);
+}
+
+int32_t ZoTrainer::LabelOf(void* context, int32_t i) {
+  const SampleSource& samples = *static_cast<ZoTrainer*>(context)->samples_;
+  return samples.label(samples.context, i);
 }
 
 int32_t ZoTrainer::q() const {
@@ -122,16 +149,17 @@ int32_t ZoTrainer::q() const {
 
 TrainStatus ZoTrainer::Step(const SampleSource& samples, int32_t count, ZoResult* result) {
   if (count < 1 || count > kMaxBatch) return TrainStatus::kOptions;
-  int32_t labels[kMaxBatch];
   const int32_t classes = model_.list().classes;
   for (int32_t i = 0; i < count; ++i) {
-    labels[i] = samples.label(samples.context, i);
-    if (labels[i] < 0 || labels[i] >= classes) return TrainStatus::kOptions;
+    const int32_t label = samples.label(samples.context, i);
+    if (label < 0 || label >= classes) return TrainStatus::kOptions;
   }
   samples_ = &samples;
-  const ZoBatch batch = {RunSample, this, count, classes, labels, nullptr, loss_multiplier_};
-  ZoResult unused;
-  const bool ok = ZoStep(config_, batch, q(), &saved_.state, result != nullptr ? result : &unused);
+  const ZoBatch batch = {RunSample, this,    count,   classes,
+                         nullptr,   LabelOf, nullptr, loss_multiplier_};
+  ZoResult made = {0, coefficients_, 0};
+  const bool ok = ZoStep(config_, batch, q(), &saved_.state, &made);
+  if (result != nullptr) *result = made;
   model_.WeightsChanged();
   return ok ? TrainStatus::kOk : TrainStatus::kInvoke;
 }

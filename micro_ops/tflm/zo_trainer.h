@@ -37,12 +37,13 @@ class ZoTrainer {
   ZoTrainer(const tflite::Model* model, const tflite::MicroOpResolver& resolver, uint8_t* arena,
             size_t arena_bytes, const ZoTrainerOptions& options);
 
-  // Bytes of RAM that Begin takes: weights, and momentum and shadow when asked for.
+  // Bytes of RAM that Begin takes: weights, momentum and shadow when asked for, and 4 bytes a
+  // direction (12 for kLeaveOneOut).
   size_t MemoryBytes() const;
   TrainStatus Begin(uint8_t* memory, size_t bytes);  // aligned to 16
 
   // One step on `count` samples. On a failure the weights are those before the step. `result` may
-  // be null.
+  // be null; its coefficients stay until the next step.
   TrainStatus Step(const SampleSource& samples, int32_t count, ZoResult* result);
 
   // Sum of losses (2^-16 bit) and right answers with the weights as they are; either may be null.
@@ -65,6 +66,8 @@ class ZoTrainer {
     QSchedulerState scheduler;
   };
   static const int8_t* RunSample(void* context, int32_t i);
+  static int32_t LabelOf(void* context, int32_t i);
+  size_t MostDirections() const;
   TrainStatus CheckHeadroom() const;
   bool GoodOptions() const;
 
@@ -75,6 +78,7 @@ class ZoTrainer {
   ZoConfig config_ = {};
   Saved saved_ = {};
   int32_t loss_multiplier_ = 0;
+  int32_t* coefficients_ = nullptr;
   const SampleSource* samples_ = nullptr;
 };
 

@@ -77,9 +77,12 @@ bool ZoLoss(const ZoBatch& batch, int64_t* loss) {
   for (int32_t i = 0; i < batch.count; ++i) {
     const int8_t* logits = batch.run(batch.context, i);
     if (logits == nullptr) return false;
-    *loss += batch.labels != nullptr
-                 ? ZoCrossEntropy(logits, batch.classes, batch.labels[i], batch.loss_multiplier)
-                 : ZoSquaredError(logits, batch.targets + i * batch.classes, batch.classes);
+    if (batch.labels == nullptr && batch.label == nullptr) {
+      *loss += ZoSquaredError(logits, batch.targets + i * batch.classes, batch.classes);
+      continue;
+    }
+    const int32_t label = batch.labels != nullptr ? batch.labels[i] : batch.label(batch.context, i);
+    *loss += ZoCrossEntropy(logits, batch.classes, label, batch.loss_multiplier);
   }
   return true;
 }
@@ -90,20 +93,25 @@ bool ZoStep(const ZoConfig& config, const ZoBatch& batch, int32_t q, ZoState* st
   if (rate == nullptr || q < 1 || q > kZoMaxQ) return false;
   const bool two_sided = config.estimator == ZoEstimator::kTwoSided;
   const bool with_base = config.estimator == ZoEstimator::kOneSided;
-  int64_t base = 0, minus = 0;
-  int64_t plus[kZoMaxQ];
+  const bool all_at_once = config.estimator == ZoEstimator::kLeaveOneOut;
+  if (all_at_once && config.losses == nullptr) return false;
+  int64_t base = 0, plus = 0, minus = 0;
   int32_t* a = result->coefficients;
   if (with_base && !ZoLoss(batch, &base)) return false;
   result->base = base;
   for (int32_t k = 0; k < q; ++k) {
-    if (!DirectionLoss(config, batch, state->step, k, config.mu, &plus[k])) return false;
-    if (!with_base) result->base += plus[k];
-    if (two_sided) {
-      if (!DirectionLoss(config, batch, state->step, k, -config.mu, &minus)) return false;
-      ZoDifferences(config.estimator, 0, &plus[k], &minus, 1, &a[k]);
+    if (!DirectionLoss(config, batch, state->step, k, config.mu, &plus)) return false;
+    if (!with_base) result->base += plus;
+    if (all_at_once) {
+      config.losses[k] = plus;
+      continue;
     }
+    if (two_sided && !DirectionLoss(config, batch, state->step, k, -config.mu, &minus)) {
+      return false;
+    }
+    ZoDifferences(config.estimator, base, &plus, &minus, 1, &a[k]);
   }
-  if (!two_sided) ZoDifferences(config.estimator, base, plus, nullptr, q, a);
+  if (all_at_once) ZoDifferences(config.estimator, 0, config.losses, nullptr, q, a);
   if (config.rms) {
     uint32_t lr_q16 = rate->lr_q16;
     if (config.total_steps > 0) lr_q16 = ZoCosineDecay(lr_q16, state->step, config.total_steps);

@@ -39,6 +39,7 @@ struct ZoConfig {
   bool rms;              // false: raw
   int32_t beta_q8;       // momentum * 256
   uint32_t total_steps;  // of the cosine decay; 0: constant
+  int64_t* losses;       // room for the largest q; used by kLeaveOneOut alone
 };
 
 struct ZoState {
@@ -52,16 +53,17 @@ struct ZoBatch {
   const int8_t* (*run)(void* context, int32_t sample);
   void* context;
   int32_t count;
-  int32_t classes;          // or outputs, for squared error
-  const int32_t* labels;    // cross-entropy; nullptr for squared error
-  const int8_t* targets;    // squared error, [count][classes]
-  int32_t loss_multiplier;  // cross-entropy
+  int32_t classes;                                  // or outputs, for squared error
+  const int32_t* labels;                            // cross-entropy with the labels in an array
+  int32_t (*label)(void* context, int32_t sample);  // cross-entropy without one
+  const int8_t* targets;                            // squared error, [count][classes]
+  int32_t loss_multiplier;                          // cross-entropy
 };
 
 struct ZoResult {
-  int64_t base;                   // sum of losses before the step; of all directions without one
-  int32_t coefficients[kZoMaxQ];  // the replay log's entry
-  uint32_t saturated;             // weights that ended at their limit
+  int64_t base;           // sum of losses before the step; of all directions without one
+  int32_t* coefficients;  // the replay log's entry; room for the largest q
+  uint32_t saturated;     // weights that ended at their limit
 };
 
 // Sets shadows to the weights and momenta to zero; call once, before the first step.

@@ -19,15 +19,17 @@ char shifted[sizeof(MaskedOptions) + 8];
 void TryModel(const unsigned char* model, int32_t number, size_t bytes) {
   tflite::MicroMutableOpResolver<kTrainOpCount> resolver;
   if (kRegister && RegisterTrainOps(resolver) != kTfLiteOk) return;
+  const tflite::Model* graph = tflite::GetModel(model);
   if (bytes <= 16) {
     // So much less than the need.
-    const size_t need = ArenaNeed(tflite::GetModel(model), resolver, arena, kArenaBytes);
+    const size_t need = ArenaNeed(graph, resolver, arena, kArenaBytes);
     bytes = need - bytes;
     const int64_t line[2] = {static_cast<int64_t>(need), static_cast<int64_t>(bytes)};
     PutFields("need", line, 2);
   }
-  tflite::MicroInterpreter interpreter(tflite::GetModel(model), resolver, arena, bytes);
-  int64_t line[3] = {number, AllocateTraining(&interpreter, bytes) == kTfLiteOk, 0};
+  tflite::MicroInterpreter interpreter(graph, resolver, arena, bytes);
+  int64_t line[3] = {number, AllocateTraining(&interpreter, graph, resolver, bytes) == kTfLiteOk,
+                     0};
   if (line[1] != 0) {
     // A label of 10 is one too many for ten classes.
     *interpreter.input(1)->data.i32 = number == kBadLabelModel ? 10 : 0;

@@ -8,8 +8,8 @@ from tflm_programs import build, c_array, fields, model_array, need, run
 from converters.train_graph import train_graph
 
 SIZE = 9 * 10 * 2
-STAND_IN = ["host", "rp2040", "cortex-m55"]
-REAL = ["tflm-host", "tflm-rp2040", "tflm-m55-reference", "tflm-m55-cmsis-nn"]
+BOARDS = ["rp2040", "cortex-m55"]
+REAL_BOARDS = ["tflm-rp2040", "tflm-m55-reference", "tflm-m55-cmsis-nn", "tflm-m55-cmsis-nn-size"]
 FORMS = {
     "priot": {},
     "priot paper form, biases": {"masked": False, "bias": True},
@@ -48,11 +48,11 @@ def case_header(raw, labels, samples, decay, *, arena=60000):
     )
 
 
-def steps_equal(machine, cache, form, *, seed=0):
+def steps_equal(machine, cache, form, *, seed=0, defines=()):
     raw = priot_model(**FORMS[form])
     labels, samples, decay = script()
     header = case_header(train_graph(raw, seed=seed), labels, samples, decay)
-    program = build(machine, cache, ["train_steps.cc"], header)
+    program = build(machine, cache, ["train_steps.cc"], header, defines=defines)
     code, lines = run(machine, program)
     assert code == 0, lines[-5:]
     twin = Twin(raw, seed=seed)
@@ -67,21 +67,20 @@ def steps_equal(machine, cache, form, *, seed=0):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_fifty_steps_equal_the_host_trainer(form, tmp_path_factory):
-    steps_equal(need("host"), tmp_path_factory, form, seed=5)
+@pytest.mark.parametrize("machine", ["host", "tflm-host"])
+def test_fifty_steps_equal_the_host_trainer(machine, form, tmp_path_factory):
+    steps_equal(need(machine), tmp_path_factory, form, seed=5)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_fifty_steps_inside_tflm_equal_the_host_trainer(form, tmp_path_factory):
-    steps_equal(need("tflm-host"), tmp_path_factory, form, seed=5)
+@pytest.mark.parametrize(
+    "form", ["depthwise, overlapping pools", "priot-s, bitmask", "priot-s, index list", "niti"]
+)
+@pytest.mark.parametrize("machine", BOARDS + REAL_BOARDS)
+def test_fifty_steps_on_emulated_boards_equal_the_host_trainer(machine, form, tmp_path_factory):
+    lines = steps_equal(need(machine), tmp_path_factory, form)
+    assert fields(lines, "stack")[0][0] < 4096
 
 
-@pytest.mark.parametrize("machine", [m for m in STAND_IN + REAL if "host" not in m])
-def test_fifty_steps_on_emulated_boards_equal_the_host_trainer(machine, tmp_path_factory):
-    for form in ("depthwise, overlapping pools", "priot-s, index list"):
-        lines = steps_equal(need(machine), tmp_path_factory, form)
-        assert fields(lines, "stack")[0][0] < 4096
-
-
-def test_options_at_any_address_are_read_without_unaligned_access(tmp_path_factory):
-    steps_equal(need("host-ubsan"), tmp_path_factory, "priot-s, bitmask")
+@pytest.mark.parametrize("machine", ["host", "host-ubsan", "tflm-host", *BOARDS, *REAL_BOARDS[:2]])
+def test_options_at_odd_addresses_are_read_without_unaligned_access(machine, tmp_path_factory):
+    steps_equal(need(machine), tmp_path_factory, "priot-s, bitmask", defines=["ODD_OPTIONS"])

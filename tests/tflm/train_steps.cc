@@ -10,6 +10,13 @@
 #include "tensorflow/lite/schema/schema_generated.h"
 #include "train_case.h"
 
+#ifdef ODD_OPTIONS
+#include "odd_options.h"
+using TestResolver = OddOptionsResolver;
+#else
+using TestResolver = tflite::MicroMutableOpResolver<tflm_train::kTrainOpCount>;
+#endif
+
 using namespace tflm_train;  // NOLINT: a test program
 
 namespace {
@@ -43,12 +50,11 @@ uint32_t CrcOf(tflite::MicroInterpreter* interpreter) {
 }
 
 int Run() {
-  tflite::MicroMutableOpResolver<kTrainOpCount> resolver;
-#ifndef WITHOUT_TRAIN_OPS
+  TestResolver resolver;
   if (RegisterTrainOps(resolver) != kTfLiteOk) return 1;
-#endif
-  tflite::MicroInterpreter interpreter(tflite::GetModel(kModel), resolver, arena, kArenaBytes);
-  if (AllocateTraining(&interpreter, kArenaBytes) != kTfLiteOk) return 1;
+  const tflite::Model* model = tflite::GetModel(kModel);
+  tflite::MicroInterpreter interpreter(model, resolver, arena, kArenaBytes);
+  if (AllocateTraining(&interpreter, model, resolver, kArenaBytes) != kTfLiteOk) return 1;
   const int64_t used[1] = {static_cast<int64_t>(interpreter.arena_used_bytes())};
   PutFields("arena", used, 1);
   const CheckpointStore store = {

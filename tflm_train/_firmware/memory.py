@@ -81,7 +81,7 @@ def plan_memory(source, target):
         features = batch * source.feature_bytes
         if source.trains:
             constants += _TABLES
-            trained = source.state_bytes - source.extra_bytes + 528
+            trained = source.state_bytes - source.extra_bytes + source.result_bytes
             momentum = source.extra_bytes
     application = max(6 + inputs, _CHUNK + 4)
     if source.trains:

@@ -165,7 +165,7 @@ class MicroInterpreter : private MicroContext {
     Node& node = nodes_[i];
     node.registration = custom ? resolver_.FindOp(name) : resolver_.FindOp(code->builtin_code());
     if (node.registration == nullptr) {
-      MicroPrintf("Failed to get registration from op code CUSTOM %s", name);
+      MicroPrintf("Failed to get registration from op code %s", custom ? "CUSTOM" : name);
       return kTfLiteError;
     }
     node.node = {ArrayOf(op->inputs()), ArrayOf(op->outputs()), nullptr, nullptr};
