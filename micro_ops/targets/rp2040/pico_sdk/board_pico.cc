@@ -4,9 +4,14 @@
 #include "micro_ops/targets/common/board.h"
 #include "pico/stdlib.h"
 
+extern "C" {  // of the SDK's linker script
+extern uint32_t __StackBottom[], __StackTop[];
+}
+
 namespace tflm_train {
 namespace {
 
+constexpr uint32_t kPaint = 0xa5c35a3cu;
 constexpr uint kWorkPin = 15, kTransmitPin = 0, kReceivePin = 1, kBaud = 115200;
 
 // Before main: the application calls nothing to begin with.
@@ -17,6 +22,9 @@ struct Start {
 }  // namespace
 
 void BoardInit() {
+  uint32_t* sp;
+  asm volatile("mov %0, sp" : "=r"(sp));
+  for (uint32_t* to = __StackBottom; to < sp - 16; ++to) *to = kPaint;
   uart_init(uart0, kBaud);
   gpio_set_function(kTransmitPin, GPIO_FUNC_UART);
   gpio_set_function(kReceivePin, GPIO_FUNC_UART);
@@ -33,6 +41,10 @@ void BoardExit(int32_t) {
   while (true) tight_loop_contents();
 }
 
-uint32_t BoardStackUsed() { return 0; }  // the SDK's stack is not painted
+uint32_t BoardStackUsed() {
+  const uint32_t* p = __StackBottom;
+  while (p < __StackTop && *p == kPaint) ++p;
+  return static_cast<uint32_t>(__StackTop - p) * sizeof(uint32_t);
+}
 
 }  // namespace tflm_train
