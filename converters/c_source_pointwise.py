@@ -34,12 +34,12 @@ def _binary(op):
             multiplier(b / twice),
             multiplier(twice / ((1 << 20) * out)),
         ]
-        numbers = [v for pair in pairs for v in pair]
+        factors = [v for pair in pairs for v in pair]
         kind, function = "AddParams", "AddInt8"
     else:
-        numbers = list(multiplier(a * b / out))
+        factors = list(multiplier(a * b / out))
         kind, function = "MulParams", "MulInt8"
-    sizes = [*offsets, *numbers, *activation_range(op)]
+    sizes = [*offsets, *factors, *activation_range(op)]
     tables = (
         f"constexpr {kind} kParams{n} = {{{numbers(sizes)}}};\n"
         f"constexpr BroadcastShape kBroadcast{n} = {_broadcast(op)};\n"
