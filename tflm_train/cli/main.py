@@ -74,7 +74,8 @@ def _run(args):
             raise
         return _fail(error)
     except KeyboardInterrupt:
-        return _fail("stopped; run the same command with --resume to go on")
+        _fail("stopped; run the same command again (train: with --resume) to go on")
+        return 130
 
 
 def _fail(error):

@@ -221,7 +221,7 @@ def _scores(trainer):
 
 def reproduce(
     models, source, *, angles=(30, 45), seeds=5, epochs=EPOCHS, rows=ROWS, processes=2,
-    on_validation=False, sizes=(1024, 1024), progress=None,
+    on_validation=False, sizes=(1024, 1024), done=(), progress=None,
 ):  # fmt: skip
     """Run the table.
 
@@ -235,22 +235,25 @@ def reproduce(
       processes: worker processes.
       on_validation: measure on the validation images, to choose settings.
       sizes: training and test images.
-      progress: called with (runs done, runs in all, result of the last one).
+      done: results of some of these runs, which are not made again.
+      progress: called with (results so far, runs in all).
 
     Returns:
-      A list of results, one per run (`run_job`).
+      A list of results, one per run (`run_job`), the `done` ones first.
     """
     data = {a: transfer_set(source, a, train=sizes[0], test=sizes[1]) for a in angles}
-    jobs = [Job(r, a, s) for s in range(seeds) for r in range(len(rows)) for a in angles]
+    every = [Job(r, a, s) for s in range(seeds) for r in range(len(rows)) for a in angles]
+    results = list(done)
+    made = {Job(r["row"], r["angle"], r["seed"]) for r in results}
+    jobs = [job for job in every if job not in made]
     shared = (models, data, rows, epochs, on_validation)
-    results = []
 
     def keep(result):
         results.append(result)
         if progress is not None:
-            progress(len(results), len(jobs), result)
+            progress(results, len(every))
 
-    if processes == 1:
+    if processes == 1 or not jobs:
         _start(*shared)
         for job in jobs:
             keep(run_job(job))
@@ -271,7 +274,8 @@ def summarise(results, rows=ROWS):
             if not runs:
                 continue
             best, last = [r["best"] for r in runs], [r["last"] for r in runs]
-            noise = [np.std(np.diff(r["test"][-10:])) for r in runs]
+            changes = [np.diff(r["test"][-10:]) for r in runs]
+            noise = [np.std(change) if len(change) else 0.0 for change in changes]
             table.append(
                 {
                     "row": row.name,

@@ -17,8 +17,9 @@ from tflm_train.data import load_dataset, rotate
 
 _log = logging.getLogger("tflm_train")
 
-# A folder beside the repository where data sets may lie; nothing needs it.
-SHARED = Path(__file__).resolve().parents[2] / "../shared/data"
+# Where data sets may lie, beside the repository that holds this package or that we stand in;
+# nothing needs it.
+SHARED = (Path(__file__).resolve().parents[2] / "../shared/data", Path("../shared/data"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +76,7 @@ def mnist_source(path=None):
       >>> mnist_source().x_train.dtype
       dtype('uint8')
     """
-    if path is None and (SHARED / "mnist.npz").exists():
-        path = SHARED / "mnist.npz"
+    path = path or _shared("mnist.npz")
     if path is not None:
         return _source("MNIST", path)
     name = "5,000 MNIST train digits (built in; 1,000 held out, not the official test set)"
@@ -90,13 +90,16 @@ def cifar10_source(path=None):
     Raises:
       DataError: no such file, or one with other arrays.
     """
+    path = path or _shared("cifar10_jpeg_packed.npz")
     if path is None:
-        path = SHARED / "cifar10_jpeg_packed.npz"
-        if not path.exists():
-            raise DataError("Expected CIFAR-10 as an .npz, got none: give its path with --data")
+        raise DataError("Expected CIFAR-10 as an .npz, got none: give its path with --data")
     with np.load(path, allow_pickle=False) as file:
         packed = "train_jpeg" in file.files
     return _source("CIFAR-10 (JPEG)" if packed else "CIFAR-10", path)
+
+
+def _shared(name):
+    return next((folder / name for folder in SHARED if (folder / name).exists()), None)
 
 
 def _source(name, where):
