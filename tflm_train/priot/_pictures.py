@@ -9,13 +9,19 @@ def draw(results, rows, folder, *, title):
 
     paths = [folder / "history.png"]
     angles = sorted({r["angle"] for r in results})
-    figure = Figure(figsize=(6.5 * len(angles), 5), layout="constrained")
-    axes = figure.subplots(1, len(angles), squeeze=False, sharey=True)[0]
-    for axis, angle in zip(axes, angles, strict=True):
-        _history(axis, [r for r in results if r["angle"] == angle], rows)
-        axis.set_title(f"{title}: {angle}\N{DEGREE SIGN}")
-    axes[0].set_ylabel("test accuracy, %")
-    axes[-1].legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+    figure = Figure(figsize=(6.5 * len(angles), 9), layout="constrained")
+    axes = figure.subplots(2, len(angles), squeeze=False, sharex=True, sharey="row")
+    # Below the whole, the part where most runs lie: one that collapses flattens all others.
+    low = np.quantile([r["test"] for r in results], 0.25)
+    for column, angle in zip(axes.T, angles, strict=True):
+        for axis in column:
+            _history(axis, [r for r in results if r["angle"] == angle], rows)
+        column[0].set_title(f"{title}: {angle}\N{DEGREE SIGN}")
+        column[1].set_ylim(low, min(100, 1 + max(max(r["test"]) for r in results)))
+        column[1].set_xlabel("epoch")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("test accuracy, %")
+    axes[0, -1].legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(paths[0], dpi=120)
     shown = _shown(results, rows)
     if shown is not None:
@@ -36,7 +42,6 @@ def _history(axis, results, rows):
         style = "-" if number < 10 else "--"
         (line,) = axis.plot(epochs, runs.mean(0), style, label=row.name)
         axis.fill_between(epochs, runs.min(0), runs.max(0), color=line.get_color(), alpha=0.1)
-    axis.set_xlabel("epoch")
     axis.grid(alpha=0.3)
 
 
@@ -62,8 +67,10 @@ def _scores(figure, run):
     magnitude = np.arange(0, 128, 4) + 2
     for axis, found in zip(axes[1], layers.values(), strict=True):
         kept, pruned = np.array(found["kept"]), np.array(found["pruned"])
-        share = np.divide(pruned, np.maximum(kept + pruned, 1)) * 100
-        axis.plot(magnitude, share)
+        edges = kept + pruned
+        share = np.divide(pruned, np.maximum(edges, 1)) * 100
+        # A share of a handful of edges is noise.
+        axis.plot(magnitude, np.where(edges < 10, np.nan, share))
         axis.set_xlabel("|weight|")
         axis.set_ylabel("pruned, %")
     axes[0][0].legend(fontsize="small")
