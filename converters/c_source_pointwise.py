@@ -56,7 +56,8 @@ def _softmax(op):
     lowest = -math.floor(31.0 * (1 << 26) / float(1 << shift))
     rows, n = int(np.prod(op.shape(0))) // depth, op.number
     tables = f"constexpr SoftmaxParams kParams{n} = {{{depth}, {fixed}, {shift}, {lowest}}};\n"
-    return Call(tables, f"SoftmaxInt8(kParams{n}, {rows}, {{0}}, {{out}});", ("softmax.h",))
+    text = f"SoftmaxInt8(kParams{n}, {rows}, {{0}}, {{out}});"
+    return Call(tables, text, ("softmax.h",), rows * depth)
 
 
 def _mean(op):

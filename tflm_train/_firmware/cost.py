@@ -16,7 +16,7 @@ from tflm_train._firmware.work import chain_work, window_sums
 _PER_OUTPUT = {
     "Conv2DInt8": "graph_outputs",
     "LaneConv2DInt8": "graph_outputs",
-    "DepthwiseConv2DInt8": "graph_outputs",
+    "DepthwiseConv2DInt8": "depthwise_outputs",
     "FullyConnectedInt8": "graph_outputs",
     "MaxPool2DInt8": "max_outputs",
     "AveragePool2DInt8": "average_outputs",

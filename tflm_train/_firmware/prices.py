@@ -32,7 +32,6 @@ PRICES = {
         "update_visits": 28.7,
         "weight_edges": 20.3,
         "weight_visits": 18.7,
-        "DepthwiseConv2DInt8": 89.2,
         "FullyConnectedInt8": 11.5,
         "graph_outputs": 92.9,
         "zo_loss": 425.0,
@@ -41,6 +40,8 @@ PRICES = {
         "zo_update": 204.0,
         "Conv2DInt8": 36.9,
         # by outputs or taps of small models, one operator each
+        "DepthwiseConv2DInt8": 20.0,
+        "depthwise_outputs": 379.0,
         "MaxPool2DInt8": 13.2,
         "max_outputs": 51.4,
         "AveragePool2DInt8": 12.8,
@@ -82,7 +83,6 @@ PRICES = {
         "weight_visits": 3.34,
         "windows": 45.8,
         "Conv2DInt8": 8.59,
-        "DepthwiseConv2DInt8": 80.2,
         "FullyConnectedInt8": 5.0,
         "graph_outputs": 57.1,
         "zo_loss": 84.4,
@@ -90,6 +90,8 @@ PRICES = {
         "zo_perturb": 16.1,
         "zo_update": 50.1,
         # by outputs or taps of small models, one operator each
+        "DepthwiseConv2DInt8": 9.15,
+        "depthwise_outputs": 136.0,
         "MaxPool2DInt8": 13.5,
         "max_outputs": 34.6,
         "AveragePool2DInt8": 5.5,
