@@ -6,7 +6,7 @@ JOBS   ?= 2
 
 export TF_CPP_MIN_LOG_LEVEL = 3
 
-.PHONY: tflm-test demo test lint unit wheel-test nightly native cpp-test format clean
+.PHONY: tflm-test firmware firmware-tools firmware-bench firmware-test demo test lint unit wheel-test nightly native cpp-test format clean
 
 SOURCES := pyproject.toml $(shell find tflm_train converters micro_ops \
   -name '*.py' -o -name '*.cc' -o -name '*.h' -o -name CMakeLists.txt)
@@ -68,6 +68,11 @@ firmware-tools: $(BIN)/.installed
 	fi
 	@mkdir -p out
 	@command -v npm >/dev/null && cd out && $(BIN)/python -m tflm_train._firmware.images --tools || true
+
+# Cycles and instructions of a step under emulation, in a minute or two; the whole table of
+# docs/firmware.md: `.venv/bin/python -m benchmarks firmware`.
+firmware-bench: firmware-tools
+	$(BIN)/python -m benchmarks firmware --steps 5 --nets tiny_cnn_s2 --json out/firmware_bench.json
 
 firmware-test: firmware-tools $(BIN)/.installed-dev
 	mkdir -p out && cd out && $(BIN)/python -m pytest -q -rs --rootdir .. -c ../pyproject.toml \

@@ -3,6 +3,9 @@
   python -m benchmarks                            the names
   python -m benchmarks engine --json out.json     a table, and the figures as JSON
 
+From the repository's folder: with the package built in place, or installed as `make` does it
+(`.venv/bin/python -m benchmarks ...`).
+
 A benchmark is a module whose `main(argv)` prints its figures and returns them as a dict; its own
 options follow its name. A name that starts with an underscore is a helper.
 """
@@ -17,6 +20,12 @@ import sys
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+# A checkout whose native module is not built in place (`make native`) measures the installed
+# package: its own sources then come last.
+_ROOT = Path(__file__).resolve().parents[1]
+if not any((_ROOT / "tflm_train").glob("_native*")):
+    sys.path = [p for p in sys.path if Path(p).resolve() != _ROOT] + [str(_ROOT)]
 
 
 def names():
