@@ -20,7 +20,7 @@ int main() {
   resolver.AddFullyConnected();
 #ifdef TFLM_TRAIN_REAL_TFLM
   resolver.AddConv2D();
-  resolver.AddMaxPool2D();
+  if constexpr (kMaxPool) resolver.AddMaxPool2D();
   resolver.AddReshape();
 #endif
   ExactHeadOptions options;

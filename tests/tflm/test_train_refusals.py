@@ -193,8 +193,8 @@ def test_an_arena_of_the_need_that_is_found_works_and_a_smaller_one_says_so(
     bytes_needed, given = fields(lines, "need")[1]
     assert given == bytes_needed - 16
     assert any(f"arena of {given} bytes" in line for line in lines)
-    # The interpreter says what is missing. TFLM plans in what is left of the arena and then speaks of
-    # buffers, which the line above explains.
+    # The interpreter says what is missing. TFLM plans in what is left of the arena and then speaks
+    # of buffers, which the line above explains.
     words = ("missing: ", "Too many buffers", "more needed")
     assert any(word in line for line in lines for word in words)
     assert 0 < bytes_needed < 20000
