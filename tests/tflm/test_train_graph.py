@@ -73,7 +73,14 @@ def test_fifty_steps_equal_the_host_trainer(machine, form, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "form", ["depthwise, overlapping pools", "priot-s, bitmask", "priot-s, index list", "niti"]
+    "form",
+    [
+        "depthwise, overlapping pools",
+        "priot-s, bitmask",
+        "priot-s, index list",
+        "niti",
+        "a layer that is pruned whole",
+    ],
 )
 @pytest.mark.parametrize("machine", BOARDS + REAL_BOARDS)
 def test_fifty_steps_on_emulated_boards_equal_the_host_trainer(

@@ -212,3 +212,11 @@ def test_options_out_of_range_and_other_models_are_refused():
     info = read_training_info(read_model(graph))
     assert info.method == METHOD
     assert [t.kind for t in info.trainable] == ["score"] * 4
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_a_stock_interpreter_names_the_operator_that_it_lacks(graph):
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    raw = train_graph(priot_model()) if graph else priot_model()
+    with pytest.raises((RuntimeError, ValueError), match="TFLM_TRAIN_MASKED_CONV_2D"):
+        litert.Interpreter(model_content=raw).allocate_tensors()
