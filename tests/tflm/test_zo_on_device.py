@@ -210,7 +210,7 @@ def test_kernels_with_stale_sums_train_right_when_prepared_again(
         ("o->q = 0;", False, OPTIONS, "an option is out of its range"),
         ("o->q = 1; o->estimator = ZoEstimator::kLeaveOneOut;", False, OPTIONS, "out of its range"),
         ("o->mu = 63;", False, HEADROOM, "no room for a perturbation"),
-        ("o->beta_q8 = 10;", True, MEMORY, "needed 368 bytes for weights and training state"),
+        ("o->beta_q8 = 10;", True, MEMORY, "needed 432 bytes for weights and training state"),
     ],
 )
 def test_refusals_say_why(setting, less, status, message, models, tmp_path_factory):
