@@ -18,7 +18,7 @@ def footprint(net):
 
     Example:
       >>> footprint(trainer.net)["total"]  # doctest: +SKIP
-      121584
+      126920
     """
     weights = sum(layer.weights.size for layer in net.weighted())
     scores = sum(
