@@ -10,19 +10,10 @@
 namespace tflm_train {
 namespace {
 
-void AddError(ErrorList* list, int32_t place, int32_t error) {
-  list->places.push_back(place);
-  list->errors.push_back(error);
-}
-
-// An even number of entries, so that pairs need no tail.
-void MakeEven(ErrorList* list) {
-  if (list->places.size() % 2 != 0) AddError(list, list->places.back(), 0);
-}
-
-void Clear(ErrorList* list) {
-  list->places.clear();
-  list->errors.clear();
+// Empties the list and makes room for `most` errors and one that makes their number even.
+void Begin(ErrorList* list, int32_t most) {
+  if (list->memory.size() <= static_cast<size_t>(most)) list->memory.resize(most + 1);
+  list->begin = list->end = list->memory.data();
 }
 
 void PrepareLists(ConvWork* work, int32_t channels) {
@@ -45,6 +36,15 @@ int32_t* ClearSums(ConvWork* work, size_t size) {
 namespace tflm_train {
 namespace avx2 {
 namespace {
+
+inline void AddError(ErrorList* list, int32_t place, int32_t error) {
+  *list->end++ = PlacedError{place, error};
+}
+
+// An even number of entries, so that pairs need no tail.
+inline void MakeEven(ErrorList* list) {
+  if ((list->end - list->begin) % 2 != 0) AddError(list, list->end[-1].place, 0);
+}
 
 // Calls visit(i) for each nonzero byte.
 template <class Visit>
@@ -71,11 +71,10 @@ template <int kVectors>
 inline void AddRows(const ErrorList& list, const int8_t* rows, size_t stride, int32_t* sums) {
   __m256i total[kVectors];
   for (int v = 0; v < kVectors; ++v) total[v] = LoadWords(sums + 8 * v);
-  const size_t count = list.places.size();
-  for (size_t n = 0; n < count; n += 2) {
-    const int8_t* a = rows + list.places[n] * stride;
-    const int8_t* b = rows + list.places[n + 1] * stride;
-    const __m256i errors = ErrorPair(list.errors[n], list.errors[n + 1]);
+  for (const PlacedError* e = list.begin; e != list.end; e += 2) {
+    const int8_t* a = rows + e[0].place * stride;
+    const int8_t* b = rows + e[1].place * stride;
+    const __m256i errors = ErrorPair(e[0].error, e[1].error);
     for (int v = 0; v < kVectors; v += 2) {
       const __m128i x = Load16(a + 8 * v), y = Load16(b + 8 * v);
       total[v] = _mm256_add_epi32(total[v], PairProducts(_mm_unpacklo_epi8(x, y), errors));
@@ -92,9 +91,9 @@ void AddRowsExactly(const ErrorList& list, const int8_t* rows, size_t stride, in
   for (; i + 48 <= size; i += 48) AddRows<6>(list, rows + i, stride, sums + i);
   for (; i + 16 <= size; i += 16) AddRows<2>(list, rows + i, stride, sums + i);
   if (i == size) return;
-  for (size_t n = 0; n < list.places.size(); ++n) {
-    const int8_t* row = rows + list.places[n] * stride;
-    for (int32_t k = i; k < size; ++k) sums[k] += list.errors[n] * row[k];
+  for (const PlacedError* e = list.begin; e != list.end; ++e) {
+    const int8_t* row = rows + e->place * stride;
+    for (int32_t k = i; k < size; ++k) sums[k] += e->error * row[k];
   }
 }
 
@@ -104,15 +103,18 @@ void MaxPoolBackward(const PoolShape& s, const int8_t* error, const uint8_t* arg
                      int8_t* error_in) {
   const int32_t line = s.in_width * s.channels;
   std::memset(error_in, 0, static_cast<size_t>(s.in_height) * line);
+  int32_t offsets[256];  // Of the places of a window from its corner.
+  for (int32_t place = 0; place < s.filter_height * s.filter_width; ++place) {
+    const int32_t y = place / s.filter_width;
+    offsets[place] = y * line + (place - y * s.filter_width) * s.channels;
+  }
   for (int32_t oy = 0; oy < s.out_height; ++oy) {
     for (int32_t ox = 0; ox < s.out_width; ++ox) {
       const int32_t base = (oy * s.out_width + ox) * s.channels;
       const int32_t corner = (oy * s.stride_height - s.pad_top) * line +
                              (ox * s.stride_width - s.pad_left) * s.channels;
       VisitNonzero(error + base, s.channels, [&](int32_t c) {
-        const int32_t place = argmax[base + c];
-        const int32_t y = place / s.filter_width;
-        int8_t* to = error_in + corner + y * line + (place - y * s.filter_width) * s.channels + c;
+        int8_t* to = error_in + corner + offsets[argmax[base + c]] + c;
         *to = static_cast<int8_t>(Clamp(*to + error[base + c], -127, 127));
       });
     }
@@ -123,6 +125,7 @@ void ConvBackward(const ConvShape& s, ConvWork* work, const int8_t* error, const
                   const Requantize* requantize, int32_t* accumulators, int8_t* error_in) {
   PrepareLists(work, s.out_channels);
   ErrorList& list = work->by_channel[s.out_channels];
+  Begin(&list, s.out_channels);
   const int32_t span = (s.out_width - 1) * s.stride_width + s.kernel_width;
   const int32_t width = span > s.in_width + s.pad_left ? span : s.in_width + s.pad_left;
   const int32_t rise = (s.out_height - 1) * s.stride_height + s.kernel_height;
@@ -133,9 +136,9 @@ void ConvBackward(const ConvShape& s, ConvWork* work, const int8_t* error, const
   for (int32_t oy = 0; oy < s.out_height; ++oy) {
     for (int32_t ox = 0; ox < s.out_width; ++ox) {
       const int8_t* here = error + (oy * s.out_width + ox) * s.out_channels;
-      Clear(&list);
+      list.end = list.begin;
       VisitNonzero(here, s.out_channels, [&](int32_t o) { AddError(&list, o, here[o]); });
-      if (list.places.empty()) continue;
+      if (list.end == list.begin) continue;
       MakeEven(&list);
       for (int32_t ky = 0; ky < s.kernel_height; ++ky) {
         AddRowsExactly(
@@ -158,9 +161,10 @@ void ConvBackward(const ConvShape& s, ConvWork* work, const int8_t* error, const
 void DenseBackward(const DenseShape& s, const int8_t* error, const int8_t* weights,
                    const Requantize* requantize, int32_t* accumulators, int8_t* error_in) {
   ErrorList list;
+  Begin(&list, s.outputs);
   VisitNonzero(error, s.outputs, [&](int32_t o) { AddError(&list, o, error[o]); });
   std::memset(accumulators, 0, sizeof(int32_t) * s.inputs);
-  if (!list.places.empty()) {
+  if (list.end != list.begin) {
     MakeEven(&list);
     AddRowsExactly(list, weights, s.inputs, s.inputs, accumulators);
   }
@@ -169,18 +173,18 @@ void DenseBackward(const DenseShape& s, const int8_t* error, const int8_t* weigh
 
 void ConvGradientBegin(const ConvShape& s, ConvWork* work, const int8_t* error) {
   PrepareLists(work, s.out_channels);
-  for (int32_t o = 0; o < s.out_channels; ++o) Clear(&work->by_channel[o]);
   const int32_t positions = s.out_height * s.out_width;
+  ErrorList* lists = work->by_channel.data();
+  for (int32_t o = 0; o < s.out_channels; ++o) Begin(&lists[o], positions);
   if ((s.out_channels & (s.out_channels - 1)) == 0) {
     const int bits = __builtin_ctz(static_cast<unsigned>(s.out_channels));
     const int32_t mask = s.out_channels - 1;
     VisitNonzero(error, positions * s.out_channels,
-                 [&](int32_t i) { AddError(&work->by_channel[i & mask], i >> bits, error[i]); });
+                 [&](int32_t i) { AddError(&lists[i & mask], i >> bits, error[i]); });
   } else {
     for (int32_t p = 0; p < positions; ++p) {
       const int8_t* here = error + p * s.out_channels;
-      VisitNonzero(here, s.out_channels,
-                   [&](int32_t o) { AddError(&work->by_channel[o], p, here[o]); });
+      VisitNonzero(here, s.out_channels, [&](int32_t o) { AddError(&lists[o], p, here[o]); });
     }
   }
 }
@@ -188,7 +192,7 @@ void ConvGradientBegin(const ConvShape& s, ConvWork* work, const int8_t* error) 
 bool ConvGradientRow(const ConvShape& s, ConvWork* work, const int8_t*, const int8_t*,
                      int32_t channel, int32_t* row) {
   ErrorList& list = work->by_channel[channel];
-  if (list.places.empty()) return false;
+  if (list.end == list.begin) return false;
   MakeEven(&list);
   // Rows of patches are whole vectors with zeros at their ends; so is the scratch row.
   const int32_t size = (ConvRowSize(s) + 15) / 16 * 16;

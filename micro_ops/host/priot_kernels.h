@@ -15,10 +15,16 @@ namespace tflm_train {
 // run over the end. The bytes after an activation are zero.
 constexpr int32_t kSlack = 64;
 
-// Nonzero errors of one output channel or position.
+struct PlacedError {
+  int32_t place;
+  int32_t error;
+};
+
+// Nonzero errors of one output channel or position: begin .. end, room for one more behind.
 struct ErrorList {
-  std::vector<int32_t> places;
-  std::vector<int32_t> errors;
+  std::vector<PlacedError> memory;
+  PlacedError* begin = nullptr;
+  PlacedError* end = nullptr;
 };
 
 // Scratch of one convolution, kept between the forward and the backward pass of a sample.
