@@ -54,8 +54,11 @@ def odd_net():
 
 
 def random_chain(specs, number, *, method="priot", storage="dense", threshold=-8, bias=False,
-                 share=0.3, spread=40, **settings):  # fmt: skip
-    """A `Chain` with random parameters whose activations stay in range."""
+                 share=0.3, spread=40, pruned=None, **settings):  # fmt: skip
+    """A `Chain` with random parameters whose activations stay in range.
+
+    Every score of layer number `pruned` is far below the threshold.
+    """
     rng = np.random.default_rng(number)
     layers = []
     for kind, sizes, relu in specs:
@@ -76,6 +79,8 @@ def random_chain(specs, number, *, method="priot", storage="dense", threshold=-8
         if method != "niti":
             layer.storage, layer.threshold = storage, threshold
             layer.scores = rng.integers(-spread, spread + 1, edges).astype(np.int8)
+            if len(layers) - 1 == pruned:
+                layer.scores[:] = -128
             if storage != "dense":
                 layer.scored = rng.random(edges) < share
     return Chain(layers, method=method, **settings)

@@ -30,6 +30,7 @@ TARGETS = ["rp2040", "cortex-m55"]
 STEPS = 200
 CHAINS = {
     "priot": dict(bias=True),
+    "priot_pruned_layer": dict(bias=True, pruned=3),
     "priot_s": dict(method="priot-s", storage="bitmask", threshold=0),
     "priot_s_indices": dict(method="priot-s", storage="index_list", threshold=0),
     "niti": dict(method="niti", update="pseudo_stochastic"),

@@ -28,6 +28,7 @@ CASES = {
     "priot_pseudo": dict(specs=odd_net, update="pseudo_stochastic"),
     "priot_s_bitmask": dict(specs=odd_net, method="priot-s", storage="bitmask", threshold=0),
     "priot_s_indices": dict(specs=odd_net, method="priot-s", storage="index_list", threshold=0),
+    "priot_pruned_layer": dict(specs=odd_net, bias=True, pruned=3),
     "niti": dict(specs=odd_net, method="niti"),
     "niti_pseudo": dict(specs=odd_net, method="niti", update="pseudo_stochastic"),
     "tiny_cnn": dict(specs=tiny_cnn),
