@@ -83,6 +83,9 @@ def test_planned_time_of_a_step_is_within_15_percent_of_the_emulator(
                 trained.append(count)
     assert costs["infer"] == pytest.approx(infer, rel=0.15)
     assert costs["train"] == pytest.approx(np.mean(trained), rel=0.15)
+    if (target, method) == ("rp2040", "priot"):
+        # Half of the 8.07 M cycles (64.58 ms at 125 MHz) that the PRIOT paper measured on a Pico.
+        assert max(trained) <= 4_000_000
 
 
 @pytest.mark.parametrize("target", TARGETS)
