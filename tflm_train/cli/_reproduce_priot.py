@@ -77,7 +77,10 @@ def run(args):
     began = time.monotonic()
     out.print(f"{arch} on {source.name}; converting")
     wanted = [name for name in _reproduce.MODELS if any(row.model == name for row in rows)]
-    models = _reproduce.convert_all(_model_path(args.model, arch), source, names=wanted)
+    with _common.progress_bar(out, "converting") as update:
+        models = _reproduce.convert_all(
+            _model_path(args.model, arch), source, names=wanted, progress=update
+        )
     upright = _reproduce.upright_accuracy(next(iter(models.values())), source)
     out.print(f"upright accuracy of the int8 net: {100 * upright:.2f} %")
     wanted = _resume.settings(
