@@ -54,6 +54,7 @@ def test_wrong_options_end_with_a_line_and_code_2(tiny_cnn_models, tmp_path, cap
         ("reproduce", "priot", "--rows", "no such row"),
         ("reproduce", "priot", "--angles", "flat"),
         ("reproduce", "priot", "--seeds", 0),
+        ("reproduce", "priot", "--mu", 9),
         ("convert", "m.h5", "--threshold", 3, "--output", tmp_path / "x.tflite"),
     ):
         assert run(*arguments) == 2, arguments

@@ -40,6 +40,10 @@ class Row:
     published: bool = False
     batch: int = 1
 
+    def with_mu(self, mu):
+        """The same line with another mu."""
+        return dataclasses.replace(self, options={**self.options, "mu": mu})
+
 
 # Converted models: method and options of `convert_priot`. The paper's rows take its rule for the
 # shifts (mode) where that rule matters.
