@@ -2,7 +2,7 @@
 
   tflm-train reproduce priot --seeds 5 --json out.json
   tflm-train reproduce priot --arch tiny_cnn_s2
-  tflm-train reproduce priot --dataset cifar10 --seeds 1 --mu 1
+  tflm-train reproduce priot --dataset cifar10 --seeds 1 --mu 3
 
 Every row trains 30 epochs on 1,024 rotated images and is tested on 1,024 others, at 30 and 45
 degrees. Printed: the accuracy at the epoch of the best training accuracy (as the paper selects), at
@@ -31,7 +31,11 @@ def add_arguments(parser):
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--angles", default="30,45", metavar="A,B")
     parser.add_argument("--rows", metavar="TEXT", help="only rows whose name contains TEXT")
-    parser.add_argument("--mu", type=int, help="of the rows that do not name theirs (default 2)")
+    parser.add_argument(
+        "--mu",
+        type=int,
+        help="held constant, of the rows that do not name theirs (default 2, decayed)",
+    )
     parser.add_argument("--processes", type=int, default=2, help="worker processes (default 2)")
     parser.add_argument("--limit", type=int, default=1024, help="images per set (default 1024)")
     parser.add_argument(
@@ -76,7 +80,7 @@ def run(args):
     if args.mu is not None:
         if not 0 <= args.mu <= 7:
             raise ValueError(f"Expected --mu of 0 to 7, got {args.mu}")
-        rows = [row if "mu" in row.options else row.with_mu(args.mu) for row in rows]
+        rows = [row if "mu" in row.options else row.with_constant_mu(args.mu) for row in rows]
     arch = args.arch or ("vgg11" if args.dataset == "cifar10" else "tiny_cnn")
     source = mnist_source(args.data) if args.dataset == "mnist" else cifar10_source(args.data)
     began = time.monotonic()

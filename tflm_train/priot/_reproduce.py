@@ -40,9 +40,10 @@ class Row:
     published: bool = False
     batch: int = 1
 
-    def with_mu(self, mu):
-        """The same line with another mu."""
-        return dataclasses.replace(self, options={**self.options, "mu": mu})
+    def with_constant_mu(self, mu):
+        """The same line with another mu in all epochs."""
+        options = {**self.options, "mu": mu, "mu_schedule": "constant"}
+        return dataclasses.replace(self, options=options)
 
 
 # Converted models: method and options of `convert_priot`. The paper's rows take its rule for the
