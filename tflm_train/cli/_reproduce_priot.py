@@ -85,20 +85,20 @@ def run(args):
     source = mnist_source(args.data) if args.dataset == "mnist" else cifar10_source(args.data)
     began = time.monotonic()
     out.print(f"{arch} on {source.name}; converting")
-    wanted = [name for name in _reproduce.MODELS if any(row.model == name for row in rows)]
+    needed = [name for name in _reproduce.MODELS if any(row.model == name for row in rows)]
     with _common.progress_bar(out, "converting") as update:
         models = _reproduce.convert_all(
-            _model_path(args.model, arch), source, names=wanted, progress=update
+            _model_path(args.model, arch), source, names=needed, progress=update
         )
     upright = _reproduce.upright_accuracy(next(iter(models.values())), source)
     out.print(f"upright accuracy of the int8 net: {100 * upright:.2f} %")
-    wanted = _resume.settings(
+    settings = _resume.settings(
         models, source, rows, epochs=args.epochs, limit=args.limit, validation=args.validation
     )
     done, others = [], []
-    for run_made in _resume.finished(args.json, wanted):
-        asked = run_made["angle"] in angles and run_made["seed"] < args.seeds
-        (done if asked else others).append(run_made)
+    for found in _resume.finished(args.json, settings):
+        asked = found["angle"] in angles and found["seed"] < args.seeds
+        (done if asked else others).append(found)
     if done:
         out.print(f"{len(done)} runs taken from {args.json}; to make them again, remove it")
     with _common.progress_bar(out, "training") as update:
@@ -106,7 +106,7 @@ def run(args):
         def progress(results, total):
             update(len(results), total)
             if args.json:
-                _resume.save(args.json, wanted, results + others)
+                _resume.save(args.json, settings, results + others)
             if (
                 not out.is_terminal
                 and (len(results) * 10) // total > (len(results) - 1) * 10 // total
@@ -138,7 +138,7 @@ def run(args):
             out.print(f"picture {path}")
     if args.json:
         more = {"arch": arch, "upright": upright, "table": table, "footprints": footprints}
-        _resume.save(args.json, wanted, results + others, **more, seconds=seconds)
+        _resume.save(args.json, settings, results + others, **more, seconds=seconds)
     return 0
 
 
