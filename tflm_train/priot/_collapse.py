@@ -6,12 +6,15 @@ import numpy as np
 _ONE_CLASS = 0.9
 _TIMES_ITS_SHARE = 2.0
 _SATURATED = 0.25
+# Better than chance by this factor, spread over the classes and no worse than before: a slow run.
+_SLOW = 1.5
 
 
 class CollapseDetector:
     """Collects guesses over an epoch; `verdict` judges them and starts anew."""
 
     def __init__(self):
+        self._best = 0.0
         self.reset()
 
     def reset(self):
@@ -40,7 +43,11 @@ class CollapseDetector:
         share = guesses.max() / guesses.sum()
         own = float(np.mean(labels == int(guesses.argmax())))
         accuracy = right / len(labels)
-        if accuracy > 2.0 / classes and (share < _ONE_CLASS or share < _TIMES_ITS_SHARE * own):
+        before, self._best = self._best, max(self._best, accuracy)
+        spread = share < _TIMES_ITS_SHARE * own
+        if spread and accuracy > _SLOW / classes and accuracy >= before:
+            return None
+        if accuracy > 2.0 / classes and (share < _ONE_CLASS or spread):
             return None
         if accuracy > max(2.0 / classes, own * _TIMES_ITS_SHARE):
             return None
