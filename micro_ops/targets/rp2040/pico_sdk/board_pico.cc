@@ -2,6 +2,7 @@
 #include "hardware/gpio.h"
 #include "hardware/uart.h"
 #include "micro_ops/targets/common/board.h"
+#include "micro_ops/targets/common/stack_paint.h"
 #include "pico/stdlib.h"
 
 extern "C" {  // of the SDK's linker script
@@ -11,7 +12,6 @@ extern uint32_t __StackBottom[], __StackTop[];
 namespace tflm_train {
 namespace {
 
-constexpr uint32_t kPaint = 0xa5c35a3cu;
 constexpr uint kWorkPin = 15, kTransmitPin = 0, kReceivePin = 1, kBaud = 115200;
 
 // Before main: the application calls nothing to begin with.
@@ -22,9 +22,7 @@ struct Start {
 }  // namespace
 
 void BoardInit() {
-  uint32_t* sp;
-  asm volatile("mov %0, sp" : "=r"(sp));
-  for (uint32_t* to = __StackBottom; to < sp - 16; ++to) *to = kPaint;
+  PaintStack(__StackBottom);
   uart_init(uart0, kBaud);
   gpio_set_function(kTransmitPin, GPIO_FUNC_UART);
   gpio_set_function(kReceivePin, GPIO_FUNC_UART);
@@ -41,10 +39,6 @@ void BoardExit(int32_t) {
   while (true) tight_loop_contents();
 }
 
-uint32_t BoardStackUsed() {
-  const uint32_t* p = __StackBottom;
-  while (p < __StackTop && *p == kPaint) ++p;
-  return static_cast<uint32_t>(__StackTop - p) * sizeof(uint32_t);
-}
+uint32_t BoardStackUsed() { return StackUsed(__StackBottom, __StackTop); }
 
 }  // namespace tflm_train
