@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 
+from converters.loading import load_model
 from converters.priot_convert import convert_priot
 from converters.priot_read import read_net
 from tflm_train._loop import epoch_order
@@ -70,6 +71,8 @@ def _niti(mu, dynamic=False, **paper):
 
 _DENSE = {"init": (0, 32)}
 _SPARSE = {"init": (32, 8)}
+_CONSTANT = {"mu_schedule": "constant"}
+_AVERAGE = {"average_every": 64, "average_shift": 4}
 
 ROWS = (
     _niti(5, paper={30: 80.86, 45: 51.95}, published=True),
@@ -77,23 +80,14 @@ ROWS = (
     _niti(5, dynamic=True, paper={30: 90.43, 45: 90.72}, published=True),
     _niti(2, dynamic=True),
     Row("edge-popup, top 50 %", "priot", {"method": "edge-popup", "kept": 0.5, **_DENSE}),
-    Row(
-        "PRIOT, paper's form",
-        "priot-paper",
-        {"mu_schedule": "constant", **_DENSE},
-        {30: 88.94, 45: 85.70},
-        True,
-    ),
+    Row("PRIOT, paper's form", "priot-paper", {**_CONSTANT, **_DENSE}, {30: 88.94, 45: 85.7}, True),
     Row("PRIOT", "priot", _DENSE),
-    Row("PRIOT, averaged scores", "priot", {"average_every": 64, "average_shift": 4, **_DENSE}),
+    Row("PRIOT, averaged scores", "priot", {**_AVERAGE, **_DENSE}),
     Row("PRIOT-S 90 %, random", "s90-random", _SPARSE, {30: 80.35, 45: 62.26}),
     Row("PRIOT-S 90 %, weight", "s90-weight", _SPARSE, {30: 80.05, 45: 75.76}),
     Row("PRIOT-S 80 %, random", "s80-random", _SPARSE, {30: 82.81, 45: 69.80}),
     Row("PRIOT-S 80 %, weight", "s80-weight", _SPARSE, {30: 83.12, 45: 82.05}),
 )
-
-_CONSTANT = {"mu_schedule": "constant"}
-_AVERAGE = {"average_every": 64, "average_shift": 4}
 
 # From the paper's form to ours, one change at a time: what lowers the noise between epochs.
 ABLATION = (
@@ -123,6 +117,7 @@ def convert_all(model, source, *, names=None, progress=None):
     """{name of MODELS: flatbuffer} for a Keras model, calibrated on upright pre-training images."""
     rng = np.random.default_rng(0)
     picked = np.sort(rng.permutation(source.pretraining)[:CALIBRATION])
+    model = load_model(model)
     result = {}
     for name in names or MODELS:
         result[name] = convert_priot(
